@@ -1,0 +1,1 @@
+"""fastgtn: learn which meta-paths matter on heterogeneous graphs."""
