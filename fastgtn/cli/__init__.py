@@ -1,0 +1,24 @@
+"""The command line: results on stdout, progress on stderr, exit code 2 and one line for a user's mistake."""
+
+import sys
+
+import typer
+
+from fastgtn.cli.output import complain
+from fastgtn.errors import InputError
+
+app = typer.Typer(
+    help="Learn which meta-paths matter on heterogeneous graphs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def main() -> None:
+    """Entry point of the `fastgtn` command."""
+    try:
+        app()
+    except InputError as error:
+        complain(str(error))
+        sys.exit(2)
