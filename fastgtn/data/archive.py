@@ -1,0 +1,122 @@
+"""The graph archive: a graph, its labels and its splits in one `.npz` file or a folder of `.npy` files.
+
+The layout is described in docs/data.md. Nothing is ever unpickled; a damaged file ends in one clear line.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch_geometric.data import HeteroData
+
+from fastgtn.data.arrays import Array, ArrayFile, write_arrays
+from fastgtn.data.decode import Labels, decode
+from fastgtn.data.encode import encode
+from fastgtn.data.task import NodeTask
+from fastgtn.errors import InputError
+
+VERIFIED_BYTES = 1 << 28  # archives up to this size are compared with their checksums whenever they are read
+CHECKSUMS = "checksums_json"
+
+
+def write(
+    path: str | Path,
+    graph: HeteroData,
+    task: NodeTask | None,
+    *,
+    meta: dict[str, Any] | None = None,
+    planted: dict[str, Any] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Store a graph and its task; the same graph gives the same bytes, whatever the order of its edges.
+
+    Args:
+        path: Ends in `.npz` for one file; anything else becomes a folder, memory-mapped when read.
+        meta: Anything that JSON can hold; `name` is taken from the graph.
+        planted: The right answer, for graphs that were made.
+    """
+    arrays = encode(graph, task, meta=meta, planted=planted)
+    digests = {name: _digest(array) for name, array in arrays.items()}
+    write_arrays(
+        path, arrays | {CHECKSUMS: np.array(json.dumps(digests, sort_keys=True))}, overwrite=overwrite
+    )
+
+
+def read(
+    path: str | Path, *, val_fraction: float = 0.2, seed: int = 0, half: bool = False
+) -> tuple[HeteroData, NodeTask | None]:
+    """Load a graph and its task.
+
+    Args:
+        val_fraction: Share of the training nodes drawn by `seed` for validation where none is stored.
+        half: Leave features that are stored as float16 so (and mapped), instead of float32 in memory.
+    """
+    graph, labels = read_labels(path, half=half)
+    if labels is None:
+        return graph, None
+    try:
+        return graph, labels.task(val_fraction=val_fraction, seed=seed)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_labels(path: str | Path, *, half: bool = False) -> tuple[HeteroData, Labels | None]:
+    """Load a graph with its labels as they are stored, even where they make no valid task."""
+    file = ArrayFile(path)
+    arrays: Mapping[str, Array] = file
+    try:
+        if file.nbytes <= VERIFIED_BYTES:
+            arrays = {name: file[name] for name in file}
+            _verify(arrays)
+        return decode(arrays, half=half)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def checksum(path: str | Path) -> str:
+    """The content's sha256, the same for a file and a folder; large archives answer with what they stored."""
+    file = ArrayFile(path)
+    stored = _stored_digests(file) if file.nbytes > VERIFIED_BYTES else {}
+    return _combined({name: stored.get(name) or _digest(file[name]) for name in file if name != CHECKSUMS})
+
+
+def content_checksum(graph: HeteroData, task: NodeTask | None) -> str:
+    """The checksum that an archive of this graph would have, without writing one."""
+    arrays = encode(graph, task, meta=getattr(graph, "meta", None), planted=getattr(graph, "planted", None))
+    return _combined({name: _digest(array) for name, array in arrays.items()})
+
+
+def _digest(array: Array) -> str:
+    """sha256 of type, shape and numbers."""
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else b"")
+    return digest.hexdigest()
+
+
+def _combined(digests: Mapping[str, str]) -> str:
+    return hashlib.sha256(
+        "".join(f"{name} {digests[name]}\n" for name in sorted(digests)).encode()
+    ).hexdigest()
+
+
+def _stored_digests(arrays: Mapping[str, Array]) -> dict[str, str]:
+    if CHECKSUMS not in arrays:
+        return {}
+    try:
+        digests = json.loads(str(arrays[CHECKSUMS]))
+    except (ValueError, RecursionError):
+        digests = None
+    if not isinstance(digests, dict) or not all(isinstance(value, str) for value in digests.values()):
+        raise InputError("the stored checksums cannot be read: the file is damaged.")
+    return digests
+
+
+def _verify(arrays: Mapping[str, Array]) -> None:
+    for name, digest in _stored_digests(arrays).items():
+        if name not in arrays or _digest(arrays[name]) != digest:
+            raise InputError(
+                f'the array "{name}" differs from its checksum: the file was damaged or changed.'
+            )
