@@ -1,0 +1,185 @@
+r"""The linear map behind every hop, :math:`h_c \mapsto \sum_t \alpha_{ct} A_t h_c`, never built as a matrix."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fastgtn.relations import kernels
+from fastgtn.relations.diagonal import Diagonal
+from fastgtn.relations.segments import Segments
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Stored edges of the relations ``first … first + segments.num_relations`` and what they weigh."""
+
+    segments: Segments
+    values: Tensor  # [E]; may require a gradient
+    first: int = 0
+
+    @property
+    def columns(self) -> slice:
+        """The columns of the filters that belong to these relations."""
+        return slice(self.first, self.first + self.segments.num_relations)
+
+    @cached_property
+    def transposed_values(self) -> Tensor:
+        """The values in the order of the transposed segments; built once, for the backward passes."""
+        return self.transpose(self.values)
+
+    def transpose(self, values: Tensor) -> Tensor:
+        return values.detach()[self.segments.transposed[1]]
+
+    def within(self, num_cols: int) -> "Edges":
+        """Only the edges that come from the first columns."""
+        kept = self.segments.col < num_cols
+        return Edges(self.segments.keep(kept, num_cols), self.values[kept], self.first)
+
+    def to(self, target: torch.device | str | torch.dtype) -> "Edges":
+        segments = self.segments if isinstance(target, torch.dtype) else self.segments.to(target)
+        return Edges(segments, self.values.to(target), self.first)
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """T relations over the same rows and columns; row i and column i are the same node for every row i."""
+
+    num_rows: int
+    num_cols: int
+    num_relations: int
+    edges: tuple[Edges, ...]
+    diagonal: Diagonal | None
+
+    def apply(self, h: Tensor, filters: Tensor) -> Tensor:
+        r"""Compute :math:`\sum_t \alpha_{ct} A_t h_c` for all channels in one pass, in the precision of h.
+
+        Args:
+            h: Features, shape [columns, C, d].
+            filters: Weights :math:`\alpha`, shape [C, T].
+        """
+        filters = filters.to(h.dtype)
+        diag = h.new_zeros(0, h.size(1)) if self.diagonal is None else self.diagonal.weights(filters)
+        values = [e.values.to(h.dtype) if e.values.requires_grad else e.values for e in self.edges]
+        if h.device.type == "cpu" and h.dtype in (torch.float32, torch.float64):
+            out: Tensor = _fused(self, h, filters, diag, values)
+            return out
+        return propagate_reference(self, h, filters, diag, values)
+
+    def with_missing_loops(self, relations: int) -> "Operator":
+        """Add a self-loop wherever a row has no edge of one of the first relations."""
+        missing = torch.zeros(self.num_rows, self.num_relations, dtype=torch.bool)
+        missing[:, :relations] = True
+        for edges in self.edges:
+            rows, relation = edges.segments.segment_rows.cpu(), edges.segments.relation.long().cpu()
+            missing[rows, relation + edges.first] = False
+        loops = Diagonal.from_marks(missing).to(self.edges[0].values.device)
+        if self.diagonal is not None:
+            loops = self.diagonal.merged(loops, range(self.num_relations))
+        return replace(self, diagonal=loops)
+
+    def select_rows(self, rows: Tensor) -> "tuple[Operator, Tensor]":
+        """The part that computes the given rows, and the columns it reads: the rows first, then the others."""
+        kept = [e.segments.select_rows(rows) for e in self.edges]
+        device = rows.device
+        number = torch.full((self.num_cols,), -1, dtype=torch.int32, device=device)
+        number[rows] = torch.arange(rows.numel(), dtype=torch.int32, device=device)
+        reached = torch.zeros(self.num_cols, dtype=torch.bool, device=device)
+        for segments, _ in kept:
+            reached[segments.col.long()] = True
+        others = (reached & (number < 0)).nonzero()[:, 0]
+        columns = torch.cat([rows, others])
+        number[others] = torch.arange(rows.numel(), columns.numel(), dtype=torch.int32, device=device)
+        edges = tuple(
+            Edges(segments.relabelled(number[segments.col.long()], columns.numel()), e.values[places], e.first)
+            for e, (segments, places) in zip(self.edges, kept, strict=True)
+        )
+        diagonal = None if self.diagonal is None else self.diagonal.rows(rows)
+        return Operator(rows.numel(), columns.numel(), self.num_relations, edges, diagonal), columns
+
+    def to(self, target: torch.device | str | torch.dtype) -> "Operator":
+        edges = tuple(e.to(target) for e in self.edges)
+        diagonal = self.diagonal
+        if diagonal is not None and not isinstance(target, torch.dtype):
+            diagonal = diagonal.to(target)
+        return Operator(self.num_rows, self.num_cols, self.num_relations, edges, diagonal)
+
+
+def propagate_reference(
+    operator: Operator, h: Tensor, filters: Tensor, diag: Tensor, values: Sequence[Tensor]
+) -> Tensor:
+    """The same map in plain torch, one relation after the other: for other devices, and to check against."""
+    out = h.new_zeros(operator.num_rows, *h.shape[1:])
+    for edges, value in zip(operator.edges, values, strict=True):
+        rows, relation, cols = edges.segments.edge_rows(), edges.segments.edge_relations(), edges.segments.col
+        for t in range(edges.segments.num_relations):
+            mine = (relation == t).nonzero()[:, 0]
+            message = h[cols[mine].long()] * value[mine].to(h.dtype)[:, None, None]
+            out = out + filters[:, edges.first + t, None] * torch.zeros_like(out).index_add(0, rows[mine], message)
+    if diag.size(0):
+        out = out + diag[:, :, None] * h[: operator.num_rows]
+    return out
+
+
+@torch.compiler.disable
+def _fused(operator: Operator, h: Tensor, filters: Tensor, diag: Tensor, values: list[Tensor]) -> Tensor:
+    out: Tensor = _Fused.apply(operator, h, filters, diag, *values)
+    return out
+
+
+class _Fused(torch.autograd.Function):
+    """The numba kernels behind autograd: forward over the rows, backward in one pass over the columns."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, h: Tensor, filters: Tensor, diag: Tensor, *values: Tensor) -> Tensor:
+        h = h.contiguous()
+        ctx.operator = operator
+        ctx.save_for_backward(h, filters, diag, *values)
+        out = h.new_empty(operator.num_rows, *h.shape[1:])
+        for number, (edges, value) in enumerate(zip(operator.edges, values, strict=True)):
+            alpha, own = _array(filters[:, edges.columns]), _array(diag[: 0 if number else None])
+            kernels.sweep(edges.segments, _array(value), alpha, own, _table(h), _table(out), keep=number > 0)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, filters, diag, *values = ctx.saved_tensors
+        g, table = _table(grad.contiguous()), _table(h)
+        h_grad, filter_grad, diag_grad = (
+            torch.empty_like(h),
+            torch.zeros_like(filters),
+            torch.zeros_like(diag),
+        )
+        value_grads: list[Tensor | None] = []
+        for number, (edges, value) in enumerate(zip(ctx.operator.edges, values, strict=True)):
+            alpha, own = _array(filters[:, edges.columns]), _array(diag[: 0 if number else None])
+            weights = _array(edges.transposed_values if value is edges.values else edges.transpose(value))
+            dots = kernels.sweep(
+                edges.segments.transposed[0], weights, alpha, own, g, _table(h_grad),
+                keep=number > 0, probe=table if any(ctx.needs_input_grad[2:4]) else None,
+            )  # fmt: skip
+            if dots is not None:
+                filter_grad[:, edges.columns] = torch.from_numpy(dots.alpha)
+                diag_grad[: len(dots.diag)] = torch.from_numpy(dots.diag)
+            wanted = ctx.needs_input_grad[4 + number]
+            value_grads.append(_edge_gradient(edges, alpha, g, table) if wanted else None)
+        return None, h_grad, filter_grad, diag_grad, *value_grads
+
+
+def _edge_gradient(edges: Edges, alpha: np.ndarray, g: np.ndarray, table: np.ndarray) -> Tensor:
+    return torch.from_numpy(kernels.edge_dots(edges.segments, alpha, g, table))
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    array: np.ndarray = tensor.detach().contiguous().numpy()
+    return array
+
+
+def _table(tensor: Tensor) -> np.ndarray:
+    """Channels side by side, one row per node: what one edge gathers is contiguous."""
+    return _array(tensor).reshape(tensor.size(0), tensor.size(1) * tensor.size(2))

@@ -1,0 +1,180 @@
+"""Explicit sparse products with gradients: meta-path graphs that can be looked at, exported and checked."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fastgtn.relations.compile import kernel
+from fastgtn.relations.operator import Edges, Operator
+from fastgtn.relations.segments import Segments
+
+
+class Coordinates(NamedTuple):
+    """A sparse matrix as (row, column, value) triples, sorted by row and column, each place once."""
+
+    rows: Tensor
+    cols: Tensor
+    values: Tensor
+
+
+def coordinates(operator: Operator, relation: int) -> Coordinates:
+    """One relation with its implicit self-loops written out."""
+    places, parts = [], []
+    for edges in operator.edges:
+        mine = (edges.segments.edge_relations() + edges.first == relation).nonzero()[:, 0]
+        rows, cols = edges.segments.edge_rows()[mine], edges.segments.col[mine].long()
+        places.append(rows * operator.num_cols + cols)
+        parts.append(edges.values[None, mine])
+    if operator.diagonal is not None:
+        looped = operator.diagonal.marks[:, relation][operator.diagonal.pattern].nonzero()[:, 0]
+        places.append(looped * (operator.num_cols + 1))
+        parts.append(parts[0].new_ones(1, looped.numel()))
+    return _coalesced(places, parts, operator.num_cols)[0]
+
+
+def mix(operator: Operator, filters: Tensor) -> Operator:
+    r"""Build :math:`Q_c = \sum_t \alpha_{ct} A_t` for every channel, with gradients for the filters."""
+    places, parts = [], []
+    for edges in operator.edges:
+        places.append(edges.segments.edge_rows() * operator.num_cols + edges.segments.col.long())
+        weights = filters[:, edges.columns]
+        parts.append(weights[:, edges.segments.edge_relations()] * edges.values.to(filters.dtype))  # [C, E]
+    if operator.diagonal is not None:
+        looped = operator.diagonal.marks.any(1)[operator.diagonal.pattern].nonzero()[:, 0]
+        places.append(looped * (operator.num_cols + 1))
+        parts.append(operator.diagonal.weights(filters)[looped].T)
+    shape = (operator.num_rows, operator.num_cols)
+    return _stacked(_coalesced(places, parts, operator.num_cols), shape)
+
+
+def _coalesced(places: list[Tensor], parts: list[Tensor], num_cols: int) -> list[Coordinates]:
+    """Add up what falls on the same place ``row * num_cols + col``; one matrix per row of the values."""
+    place, index = torch.cat(places).unique(return_inverse=True)
+    values = torch.cat(parts, 1)
+    sums = values.new_zeros(values.size(0), place.numel()).index_add(1, index, values)
+    rows, cols = place // max(num_cols, 1), place % max(num_cols, 1)
+    return [Coordinates(rows, cols, value) for value in sums]
+
+
+def compose(left: Operator, right: Operator) -> Operator:
+    """Multiply relation by relation, :math:`A_t B_t`, with gradients for the values of both."""
+    shape = (left.num_rows, right.num_cols)
+    pairs = zip(_matrices(left), _matrices(right), strict=True)
+    return _stacked([_product(a, b, left.num_rows, left.num_cols, right.num_cols) for a, b in pairs], shape)
+
+
+def _matrices(operator: Operator) -> list[Coordinates]:
+    return [coordinates(operator, t) for t in range(operator.num_relations)]
+
+
+def _stacked(matrices: list[Coordinates], shape: tuple[int, int]) -> Operator:
+    """One operator from explicit matrices, one relation each."""
+    counts = torch.tensor([m.rows.numel() for m in matrices])
+    segments, order = Segments.build(
+        torch.cat([m.rows for m in matrices]),
+        torch.cat([m.cols for m in matrices]),
+        torch.repeat_interleave(torch.arange(len(matrices)), counts),
+        shape=shape,
+        num_relations=len(matrices),
+    )
+    device = matrices[0].values.device
+    values = torch.cat([m.values for m in matrices])[order.to(device)]
+    return Operator(*shape, len(matrices), (Edges(segments.to(device), values),), None)
+
+
+def _product(a: Coordinates, b: Coordinates, rows: int, inner: int, columns: int) -> Coordinates:
+    a_ptr, b_ptr = _pointers(a.rows, rows), _pointers(b.rows, inner)
+    a_col, b_col = a.cols.numpy(), b.cols.numpy()
+    ptr, col = _pattern(a_ptr, a_col, b_ptr, b_col, columns)
+    values: Tensor = _Product.apply((a_ptr, a_col, b_ptr, b_col, ptr, col, columns), a.values, b.values)
+    return Coordinates(torch.from_numpy(np.repeat(np.arange(rows), np.diff(ptr))), torch.from_numpy(col), values)
+
+
+def _pointers(rows: Tensor, count: int) -> np.ndarray:
+    return np.searchsorted(rows.numpy(), np.arange(count + 1))
+
+
+class _Product(torch.autograd.Function):
+    """The values of a sparse product whose places are known."""
+
+    @staticmethod
+    def forward(ctx: Any, pattern: tuple[Any, ...], a: Tensor, b: Tensor) -> Tensor:
+        ctx.pattern = pattern
+        ctx.save_for_backward(a, b)
+        out = np.empty(len(pattern[5]), a.detach().numpy().dtype)
+        _product_values(*pattern, a.detach().numpy(), b.detach().numpy(), out)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
+        a, b = ctx.saved_tensors
+        a_grad, b_grad = torch.empty_like(a), torch.zeros_like(b)
+        arrays = (t.detach().contiguous().numpy() for t in (a, b, grad, a_grad, b_grad))
+        _product_gradients(*ctx.pattern, *arrays)
+        return None, a_grad, b_grad
+
+
+@kernel
+def _pattern(
+    a_ptr: np.ndarray, a_col: np.ndarray, b_ptr: np.ndarray, b_col: np.ndarray, columns: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the product of two sparse matrices can be non-zero: row pointers and sorted columns."""
+    rows = len(a_ptr) - 1
+    seen = np.full(columns, -1, np.int64)
+    ptr = np.zeros(rows + 1, np.int64)
+    for i in range(rows):
+        for e in range(a_ptr[i], a_ptr[i + 1]):
+            for f in range(b_ptr[a_col[e]], b_ptr[a_col[e] + 1]):
+                if seen[b_col[f]] != i:
+                    seen[b_col[f]] = i
+                    ptr[i + 1] += 1
+    ptr = np.cumsum(ptr)
+    col = np.empty(ptr[-1], np.int64)
+    seen[:] = -1
+    for i in range(rows):
+        place = ptr[i]
+        for e in range(a_ptr[i], a_ptr[i + 1]):
+            for f in range(b_ptr[a_col[e]], b_ptr[a_col[e] + 1]):
+                if seen[b_col[f]] != i:
+                    seen[b_col[f]] = i
+                    col[place] = b_col[f]
+                    place += 1
+        col[ptr[i] : ptr[i + 1]] = np.sort(col[ptr[i] : ptr[i + 1]])
+    return ptr, col
+
+
+@kernel
+def _product_values(
+    a_ptr: np.ndarray, a_col: np.ndarray, b_ptr: np.ndarray, b_col: np.ndarray, ptr: np.ndarray, col: np.ndarray,
+    columns: int, a: np.ndarray, b: np.ndarray, out: np.ndarray,
+) -> None:  # fmt: skip
+    row = np.zeros(columns, out.dtype)
+    for i in range(len(ptr) - 1):
+        for e in range(a_ptr[i], a_ptr[i + 1]):
+            for f in range(b_ptr[a_col[e]], b_ptr[a_col[e] + 1]):
+                row[b_col[f]] += a[e] * b[f]
+        for g in range(ptr[i], ptr[i + 1]):
+            out[g] = row[col[g]]
+            row[col[g]] = 0
+
+
+@kernel
+def _product_gradients(
+    a_ptr: np.ndarray, a_col: np.ndarray, b_ptr: np.ndarray, b_col: np.ndarray, ptr: np.ndarray, col: np.ndarray,
+    columns: int, a: np.ndarray, b: np.ndarray, grad: np.ndarray, a_grad: np.ndarray, b_grad: np.ndarray,
+) -> None:  # fmt: skip
+    row = np.zeros(columns, grad.dtype)
+    for i in range(len(ptr) - 1):
+        for g in range(ptr[i], ptr[i + 1]):
+            row[col[g]] = grad[g]
+        for e in range(a_ptr[i], a_ptr[i + 1]):
+            dot = 0.0
+            for f in range(b_ptr[a_col[e]], b_ptr[a_col[e] + 1]):
+                dot += row[b_col[f]] * b[f]
+                b_grad[f] += row[b_col[f]] * a[e]
+            a_grad[e] = dot
+        for g in range(ptr[i], ptr[i + 1]):
+            row[col[g]] = 0

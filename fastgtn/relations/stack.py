@@ -1,0 +1,303 @@
+"""The ordered set of relations of a graph, as one immutable object with a small algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from fastgtn.errors import InputError, nearest
+from fastgtn.relations import products
+from fastgtn.relations.build import EdgeList, assemble, edges_of_data, edges_of_hetero
+from fastgtn.relations.checks import check_channels, check_filters, check_nodes, check_non_negative
+from fastgtn.relations.diagonal import Diagonal
+from fastgtn.relations.hops import Hops
+from fastgtn.relations.operator import Operator
+from fastgtn.relations.schema import ANY, IDENTITY, Relation
+
+EmptyRows = Literal["self", "zero"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RelationStack:
+    r"""The relations :math:`\mathbb{A} = (A_1, …, A_T)` of a graph; the identity, when present, is the last.
+
+    :math:`A_t[i, j]` weighs the message from node j to node i. Nodes of all types share one numbering, type
+    after type. A sampled batch and a learned meta-path graph are stacks as well. A stack never changes, and
+    holds on to nothing of the graph it was built from.
+    """
+
+    node_types: tuple[str, ...]
+    node_counts: tuple[int, ...]
+    relations: tuple[Relation, ...]
+    operator: Operator
+
+    @staticmethod
+    def from_hetero(
+        data: HeteroData, *, identity: bool = True, reverse: bool = False, binarize: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> RelationStack:  # fmt: skip
+        """From a heterogeneous graph: one relation per edge type, weighed by its `edge_weight` if it has one.
+
+        Args:
+            identity: Append the identity, so that paths shorter than the number of hops can be learned.
+            reverse: Add the reverse of every relation that is not its own.
+            binarize: Ignore weights.
+        """
+        edges, counts = edges_of_hetero(data)
+        return RelationStack(
+            *assemble(edges, counts, identity=identity, reverse=reverse, binarize=binarize, dtype=dtype)
+        )
+
+    @staticmethod
+    def from_data(
+        data: Data, *, identity: bool = True, binarize: bool = False, dtype: torch.dtype = torch.float32
+    ) -> RelationStack:
+        """From a homogeneous graph: one relation, and the identity."""
+        edges, counts = edges_of_data(data)
+        return RelationStack(*assemble(edges, counts, identity=identity, reverse=False, binarize=binarize, dtype=dtype))
+
+    @staticmethod
+    def from_edges(
+        edges: Mapping[tuple[str, str, str], EdgeList], num_nodes: Mapping[str, int], *, identity: bool = True,
+        reverse: bool = False, binarize: bool = False, dtype: torch.dtype = torch.float32,
+    ) -> RelationStack:  # fmt: skip
+        """From edge lists: ``{(source, name, target): edge_index or (edge_index, edge_weight)}`` and node counts."""
+        lists = {Relation(*relation): value for relation, value in edges.items()}
+        return RelationStack(
+            *assemble(lists, num_nodes, identity=identity, reverse=reverse, binarize=binarize, dtype=dtype)
+        )
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    @property
+    def num_nodes(self) -> int:
+        return sum(self.node_counts)
+
+    @property
+    def num_edges(self) -> int:
+        """Stored edges; the identity and the self-loops of empty rows are not stored."""
+        return sum(edges.segments.num_edges for edges in self.operator.edges)
+
+    @property
+    def has_identity(self) -> bool:
+        return IDENTITY in self.relations
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(str(relation) for relation in self.relations)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.operator.edges[0].values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.operator.edges[0].values.device
+
+    def nodes_of(self, node_type: str) -> range:
+        """The numbers of the nodes of one type."""
+        if node_type not in self.node_types:
+            raise InputError(f'no node type "{node_type}"; {nearest(node_type, self.node_types)}')
+        position = self.node_types.index(node_type)
+        start = sum(self.node_counts[:position])
+        return range(start, start + self.node_counts[position])
+
+    def index(self, name: str) -> int:
+        """The position of a relation, by its name or by "source-name-target"."""
+        found = [t for t, relation in enumerate(self.relations) if name in (relation.name, str(relation))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            full = ", ".join(f'"{self.names[t]}"' for t in found)
+            raise InputError(f'several relations are named "{name}": use one of {full}.')
+        raise InputError(f'no relation "{name}"; {nearest(name, self.names)}')
+
+    def __getitem__(self, relation: int | str) -> RelationMatrix:
+        position = self.index(relation) if isinstance(relation, str) else range(len(self))[relation]
+        return RelationMatrix(self.relations[position], self.operator, position)
+
+    def row_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
+        r"""Divide every row of every relation by its sum, :math:`D_t^{-1} A_t`.
+
+        Args:
+            empty_rows: What a row without edges becomes: ``"self"``, a self-loop of weight 1, so that the
+                node keeps its features where a relation does not apply; or ``"zero"``.
+        """
+        if empty_rows not in ("self", "zero"):
+            raise InputError(f'empty_rows must be "self" or "zero", but got {empty_rows!r}.')
+        self.require_non_negative("row normalisation")
+        normalized = []
+        for edges in self.operator.edges:
+            degree = edges.segments.degrees(edges.values)[edges.segments.edge_segments]
+            values = edges.values.double() / torch.where(degree > 0, degree, 1.0)
+            normalized.append(replace(edges, values=values.to(edges.values.dtype)))
+        operator = replace(self.operator, edges=tuple(normalized))
+        if empty_rows == "self":
+            operator = operator.with_missing_loops(len(self) - self.has_identity)
+        return replace(self, operator=operator)
+
+    def require_non_negative(self, why: str) -> None:
+        """Refuse negative weights, naming what needs degrees."""
+        for edges in self.operator.edges:
+            check_non_negative(edges.values, why)
+
+    def require_relations(self, relations: Sequence[Relation]) -> None:
+        """Refuse to serve a model that was built for other relations."""
+        if tuple(relations) == self.relations:
+            return
+        expected, here = [str(r) for r in relations], list(self.names)
+        missing, extra = [r for r in expected if r not in here], [r for r in here if r not in expected]
+        difference = "; ".join(
+            f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("not expected", extra)) if names
+        )
+        raise InputError(
+            f"the model was built for the relations ({', '.join(expected)}), but the stack has "
+            f"({', '.join(here)}): {difference or 'same relations in another order'}. Build both from graphs of "
+            "one schema, with the same identity and reverse options."
+        )
+
+    def _require_same_nodes(self, other: RelationStack) -> None:
+        if (self.node_types, self.node_counts) != (other.node_types, other.node_counts):
+            raise InputError(
+                f"both stacks must have the same nodes, but they have {self._nodes()} and {other._nodes()}."
+            )
+
+    def propagate(self, h: Tensor, filters: Tensor) -> Tensor:
+        r"""Send features one hop along softly chosen relations, :math:`h_c \mapsto \sum_t \alpha_{ct} A_t h_c`.
+
+        Args:
+            h: Features, shape [N, C, d].
+            filters: Weights :math:`\alpha`, shape [C, T]; rows need not sum to one.
+        """
+        check_filters(filters, self.names)
+        check_channels(h, self.num_nodes, filters.size(0))
+        return self.operator.apply(h, filters)
+
+    def hops(self, count: int, rows: Tensor | None = None) -> Hops:
+        """The maps of `count` hops; with `rows`, only what these nodes depend on (exact, nothing is sampled)."""
+        if count < 1:
+            raise InputError(f"a plan needs at least one hop, but got {count}.")
+        return Hops.full(self.operator, count) if rows is None else Hops.toward(self.operator, count, rows)
+
+    def mix(self, filters: Tensor) -> RelationStack:
+        r"""Blend the relations into one soft relation per channel.
+
+        .. math:: Q_c = \sum_t \alpha_{ct} A_t
+
+        Args:
+            filters: Weights :math:`\alpha`, shape [C, T]; rows need not sum to one.
+        """
+        check_filters(filters, self.names)
+        return self._with_channels(products.mix(self.operator, filters.to(self.device)))
+
+    def compose(self, other: RelationStack) -> RelationStack:
+        """Multiply relation by relation, :math:`A_t B_t`: two hops become one."""
+        self._require_same_nodes(other)
+        if len(self) != len(other):
+            raise InputError(f"compose needs stacks of equal length, but got {len(self)} and {len(other)} relations.")
+        return self._with_channels(products.compose(self.operator, other.operator))
+
+    def _with_channels(self, operator: Operator) -> RelationStack:
+        channels = tuple(Relation(ANY, f"channel {c}", ANY) for c in range(operator.num_relations))
+        return RelationStack(self.node_types, self.node_counts, channels, operator)
+
+    def join(self, other: RelationStack) -> RelationStack:
+        """Put the relations of two stacks over the same nodes into one; the identity stays last."""
+        self._require_same_nodes(other)
+        mine, theirs = (len(stack) - stack.has_identity for stack in (self, other))
+        identity = self.has_identity or other.has_identity
+        relations = self.relations[:mine] + other.relations[:theirs] + (IDENTITY,) * identity
+        moved = (replace(edges, first=edges.first + mine) for edges in other.operator.edges)
+        blank = Diagonal.blank(self.num_nodes, len(relations), self.device)
+        diagonal = blank
+        for stack, first, count in ((self, 0, mine), (other, mine, theirs)):
+            if (own := stack.operator.diagonal) is not None:
+                columns = [*range(first, first + count), *([len(relations) - 1] * stack.has_identity)]
+                diagonal = diagonal.merged(own, columns)
+        operator = Operator(
+            self.num_nodes, self.num_nodes, len(relations), (*self.operator.edges, *moved),
+            None if diagonal is blank else diagonal,
+        )  # fmt: skip
+        return RelationStack(self.node_types, self.node_counts, relations, operator)
+
+    def subset(self, nodes: Tensor) -> RelationStack:
+        """The graph between the given nodes. They are numbered type after type, otherwise in the given order."""
+        check_nodes(nodes, self.num_nodes)
+        ends = torch.tensor(self.node_counts).cumsum(0).to(nodes.device)
+        types = torch.bucketize(nodes, ends, right=True)
+        nodes = nodes[types.argsort(stable=True)]
+        counts = tuple(torch.bincount(types, minlength=len(self.node_types)).tolist())
+        rows, _ = self.operator.select_rows(nodes)
+        edges = tuple(e.within(nodes.numel()) for e in rows.edges)
+        operator = replace(rows, num_cols=nodes.numel(), edges=edges)
+        return RelationStack(self.node_types, counts, self.relations, operator)
+
+    def to(self, target: torch.device | str | torch.dtype) -> RelationStack:
+        """The same stack on another device or in another precision."""
+        return replace(self, operator=self.operator.to(target))
+
+    def to_hetero(self) -> HeteroData:
+        """The relations as PyG edge types with weights: one per relation and pair of node types it connects."""
+        data = HeteroData()
+        starts = {t: self.nodes_of(t).start for t in self.node_types}
+        for node_type, count in zip(self.node_types, self.node_counts, strict=True):
+            data[node_type].num_nodes = count
+        ends = torch.tensor(self.node_counts).cumsum(0)
+        for matrix in (self[t] for t in range(len(self)) if self.relations[t] != IDENTITY):
+            rows, cols, values = matrix.coordinates()
+            row_type, col_type = (
+                torch.bucketize(rows, ends, right=True),
+                torch.bucketize(cols, ends, right=True),
+            )
+            for pair in (row_type * len(starts) + col_type).unique().tolist():
+                target, source = (self.node_types[n] for n in divmod(pair, len(starts)))
+                mine = row_type * len(starts) + col_type == pair
+                store = data[source, matrix.relation.name, target]
+                store.edge_index = torch.stack([cols[mine] - starts[source], rows[mine] - starts[target]])
+                store.edge_weight = values[mine]
+        return data
+
+    def _nodes(self) -> str:
+        counts = ", ".join(f"{t} {n:,}" for t, n in zip(self.node_types, self.node_counts, strict=True))
+        return f"{self.num_nodes:,} nodes ({counts})"
+
+    def __repr__(self) -> str:
+        lines = [f"RelationStack({self._nodes()}, {len(self)} relations, {self.num_edges:,} edges"]
+        counts = torch.zeros(len(self), dtype=torch.int64)
+        for edges in self.operator.edges:
+            numbers = edges.segments.edge_relations().cpu()
+            counts[edges.columns] = torch.bincount(numbers, minlength=edges.segments.num_relations)
+        for relation, count in zip(self.relations, counts.tolist(), strict=True):
+            stored = "implicit" if relation == IDENTITY else f"{count:,} edges"
+            lines.append(f"  {relation.target} ← {relation.source}  {relation.name}  ({stored})")
+        return ",\n".join(lines) + ")"
+
+
+@dataclass(frozen=True, eq=False)
+class RelationMatrix:
+    """One relation of a stack, seen as a matrix."""
+
+    relation: Relation
+    operator: Operator
+    position: int
+
+    def __matmul__(self, h: Tensor) -> Tensor:
+        """Multiply features [N, d] from the left."""
+        one_hot = h.new_zeros(1, self.operator.num_relations)
+        one_hot[0, self.position] = 1
+        return self.operator.apply(h[:, None], one_hot)[:, 0]
+
+    def coordinates(self) -> products.Coordinates:
+        """Rows, columns and values, with the implicit self-loops written out."""
+        return products.coordinates(self.operator, self.position)
+
+    def to_dense(self) -> Tensor:
+        rows, cols, values = self.coordinates()
+        dense = values.new_zeros(self.operator.num_rows, self.operator.num_cols)
+        return dense.index_put((rows, cols), values)
