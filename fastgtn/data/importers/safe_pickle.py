@@ -40,9 +40,7 @@ def loads(data: bytes, *, encoding: str = "latin1") -> Any:
         raise
     except RecursionError:
         raise InputError("the pickle is nested too deeply to be a table of numbers") from None
-    except (
-        Exception
-    ) as error:  # a broken or hostile pickle may fail in any way; it has run nothing of its own
+    except Exception as error:  # a broken or hostile pickle may fail in any way; it has run nothing of its own
         raise InputError(f"not a readable pickle of arrays ({type(error).__name__}: {error})") from None
 
 
@@ -52,9 +50,7 @@ def _check_opcodes(data: bytes) -> None:
         if opcode.name in _FORBIDDEN_OPCODES:
             raise InputError(f"the pickle uses {opcode.name}, which no array file needs; it was not loaded")
         if opcode.name in _COUNTED_OPCODES and argument is not None and int(argument) > len(data):
-            raise InputError(
-                f"the pickle is truncated or hostile: {opcode.name} {argument} in {len(data)} bytes"
-            )
+            raise InputError(f"the pickle is truncated or hostile: {opcode.name} {argument} in {len(data)} bytes")
 
 
 MAX_ROWS = 1 << 27  # an index of so many rows is one gigabyte
@@ -82,10 +78,7 @@ class _Rebuild:
         self.done: dict[int, Any] = {}
 
     def value(self, item: Any) -> Any:
-        if (
-            isinstance(item, int | float | complex | str | bytes | bytearray | np.ndarray | np.generic)
-            or item is None
-        ):
+        if isinstance(item, int | float | complex | str | bytes | bytearray | np.ndarray | np.generic) or item is None:
             return item
         if id(item) not in self.done:
             self.done[id(item)] = self._rebuild(item)
@@ -104,9 +97,7 @@ class _Rebuild:
             return {key: self.value(value) for key, value in item.items()}
         if isinstance(item, list | tuple | set | frozenset):
             return type(item)(self.value(value) for value in item)
-        raise InputError(
-            f"the pickle holds a {type(item).__name__}; only numbers, text and containers are read"
-        )
+        raise InputError(f"the pickle holds a {type(item).__name__}; only numbers, text and containers are read")
 
     def _sparse(self, item: SparseState) -> sp.csr_matrix:
         state = {key: self.value(value) for key, value in (item.state or {}).items()}
@@ -121,9 +112,7 @@ class _Rebuild:
             raise InputError(f"the pickle holds a sparse matrix of {shape[0]} rows without their bytes")
         data, first, second = arrays
         build = {"csr": sp.csr_matrix, "csc": sp.csc_matrix, "coo": sp.coo_matrix}[item.layout]
-        matrix = build(
-            (data, (first, second)) if item.layout == "coo" else (data, first, second), shape=shape
-        )
+        matrix = build((data, (first, second)) if item.layout == "coo" else (data, first, second), shape=shape)
         if item.layout != "coo":
             matrix.check_format(full_check=True)
         return matrix.tocsr()

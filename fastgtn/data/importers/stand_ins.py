@@ -66,11 +66,7 @@ def _array(raw: object, dtype: object, shape: object, order: object) -> Array:
     """Numbers from bytes: the size must be what shape and dtype promise."""
     if isinstance(raw, str):
         raw = raw.encode("latin1")  # Python 2 wrote bytes as text
-    if (
-        not isinstance(raw, bytes | bytearray)
-        or not isinstance(dtype, DTypeState)
-        or not isinstance(shape, tuple)
-    ):
+    if not isinstance(raw, bytes | bytearray) or not isinstance(dtype, DTypeState) or not isinstance(shape, tuple):
         raise InputError("the pickle holds an array of Python objects; only numbers and text are read")
     values = np.frombuffer(bytes(raw), dtype.value)
     return values.reshape(shape, order="F" if order == "F" else "C").copy(order="K")
@@ -114,13 +110,9 @@ def _tensor_bytes(raw: object) -> torch.Tensor:
     return torch.tensor([], dtype=storage.dtype).set_(storage)
 
 
-def _tensor(
-    storage: object, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_rest: object
-) -> Any:
+def _tensor(storage: object, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_rest: object) -> Any:
     if not isinstance(storage, torch.Tensor) or math.prod(size) > storage.numel():
-        raise InputError(
-            "the pickle holds a tensor without its numbers"
-        )  # repeated by stride 0 it could be huge
+        raise InputError("the pickle holds a tensor without its numbers")  # repeated by stride 0 it could be huge
     return torch.as_strided(storage, size, stride, offset).numpy().copy()  # as_strided checks the bounds
 
 
