@@ -40,9 +40,7 @@ def write(
     """
     arrays = encode(graph, task, meta=meta, planted=planted)
     digests = {name: _digest(array) for name, array in arrays.items()}
-    write_arrays(
-        path, arrays | {CHECKSUMS: np.array(json.dumps(digests, sort_keys=True))}, overwrite=overwrite
-    )
+    write_arrays(path, arrays | {CHECKSUMS: np.array(json.dumps(digests, sort_keys=True))}, overwrite=overwrite)
 
 
 def read(
@@ -97,9 +95,7 @@ def _digest(array: Array) -> str:
 
 
 def _combined(digests: Mapping[str, str]) -> str:
-    return hashlib.sha256(
-        "".join(f"{name} {digests[name]}\n" for name in sorted(digests)).encode()
-    ).hexdigest()
+    return hashlib.sha256("".join(f"{name} {digests[name]}\n" for name in sorted(digests)).encode()).hexdigest()
 
 
 def _stored_digests(arrays: Mapping[str, Array]) -> dict[str, str]:
@@ -117,6 +113,4 @@ def _stored_digests(arrays: Mapping[str, Array]) -> dict[str, str]:
 def _verify(arrays: Mapping[str, Array]) -> None:
     for name, digest in _stored_digests(arrays).items():
         if name not in arrays or _digest(arrays[name]) != digest:
-            raise InputError(
-                f'the array "{name}" differs from its checksum: the file was damaged or changed.'
-            )
+            raise InputError(f'the array "{name}" differs from its checksum: the file was damaged or changed.')

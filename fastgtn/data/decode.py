@@ -18,10 +18,7 @@ from fastgtn.data.stored import StoredNodes, integers, whole_number
 from fastgtn.data.task import Kind, NodeTask
 from fastgtn.errors import InputError
 
-
-DENSE_ABOVE = (
-    0.5  # share of entries from which a stored CSR matrix of features is only a dense one in disguise
-)
+DENSE_ABOVE = 0.5  # share of entries from which a CSR matrix of features is a dense one in disguise
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +69,7 @@ def _add_edges(graph: HeteroData, nodes: StoredNodes) -> None:
     for k, edge_type in enumerate(zip(sources, names, targets, strict=True)):
         source, name, target = edge_type
         if {source, target} - nodes.members.keys() or edge_type in graph.edge_types:
-            raise InputError(
-                f'relation "{name}" from "{source}" to "{target}": unknown type, or stored twice.'
-            )
+            raise InputError(f'relation "{name}" from "{source}" to "{target}": unknown type, or stored twice.')
         matrix = nodes.matrix(f"edge_{k}", (nodes.count, nodes.count))
         rows = np.repeat(np.arange(nodes.count), np.diff(matrix.indptr))
         for ends, node_type in ((rows, source), (matrix.indices, target)):
@@ -106,9 +101,7 @@ def _features(nodes: StoredNodes, key: str, count: int) -> Array | sp.csr_matrix
     if f"{key}_dense" in nodes.arrays:
         dense = nodes.arrays[f"{key}_dense"]
         if dense.dtype.kind != "f" or dense.ndim != 2 or len(dense) != count:
-            raise InputError(
-                f'"{key}_dense" must be {count} rows of floats, not {dense.dtype} {dense.shape}.'
-            )
+            raise InputError(f'"{key}_dense" must be {count} rows of floats, not {dense.dtype} {dense.shape}.')
         return dense
     shape = nodes.get(f"{key}_shape")
     integers(shape, f"{key}_shape", (2,), 2**62)
@@ -162,17 +155,13 @@ def _label_rows(nodes: StoredNodes) -> Array:
     if "labels_packed" not in nodes.arrays:
         labels = nodes.get("labels")
         if labels.dtype.kind != "i" or labels.shape != (nodes.count,):
-            raise InputError(
-                f'"labels" must be {nodes.count} whole numbers, not {labels.dtype} {labels.shape}.'
-            )
+            raise InputError(f'"labels" must be {nodes.count} whole numbers, not {labels.dtype} {labels.shape}.')
         return labels.astype(np.int64)
     packed, shape = nodes.get("labels_packed"), nodes.get("labels_shape")
     integers(shape, "labels_shape", (2,), 2**31)
     num_classes = int(shape[1])
     if packed.dtype != np.uint8 or packed.shape != (nodes.count, (num_classes + 7) // 8):
-        raise InputError(
-            f'"labels_packed" {packed.dtype} {packed.shape} does not fit labels_shape {shape.tolist()}.'
-        )
+        raise InputError(f'"labels_packed" {packed.dtype} {packed.shape} does not fit labels_shape {shape.tolist()}.')
     return np.unpackbits(packed, axis=1)[:, :num_classes].astype(np.float32)
 
 
@@ -181,9 +170,7 @@ def _check_version(arrays: Mapping[str, Array]) -> None:
         return
     version = whole_number(arrays["format_version"], "format_version")
     if version > FORMAT_VERSION:
-        raise InputError(
-            f"the archive has format {version}, this fastgtn reads up to {FORMAT_VERSION}: update it."
-        )
+        raise InputError(f"the archive has format {version}, this fastgtn reads up to {FORMAT_VERSION}: update it.")
 
 
 def _json(arrays: Mapping[str, Array], name: str) -> dict[str, Any]:

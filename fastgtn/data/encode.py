@@ -34,9 +34,7 @@ def encode(
         "meta_json": np.array(json.dumps({"name": name} | (meta or {}), sort_keys=True)),
         "num_nodes": np.array(sum(counts)),
         "node_type_names": np.array(types),
-        "node_type": np.repeat(
-            np.arange(len(types), dtype=np.int8 if len(types) < 128 else np.int16), counts
-        ),
+        "node_type": np.repeat(np.arange(len(types), dtype=np.int8 if len(types) < 128 else np.int16), counts),
     }
     if planted is not None:
         arrays["planted_json"] = np.array(json.dumps(planted, sort_keys=True))
@@ -72,9 +70,7 @@ def _ids_or_names(values: Any, count: int, what: str) -> Array:
         raise InputError(f"the {what} have shape {array.shape}; {count} nodes need exactly that many.")
     if array.dtype.kind == "U" and array.dtype.itemsize > 4 * LONGEST_TEXT:
         longest = array.dtype.itemsize // 4
-        raise InputError(
-            f"the {what} have up to {longest} characters; {LONGEST_TEXT} can be stored: shorten them."
-        )
+        raise InputError(f"the {what} have up to {longest} characters; {LONGEST_TEXT} can be stored: shorten them.")
     return array
 
 
@@ -98,9 +94,7 @@ def _edges(graph: HeteroData, starts: dict[str, int], num_nodes: int) -> dict[st
     return arrays
 
 
-def _sorted_edges(
-    row: Array, col: Array, weight: Array | None, num_nodes: int
-) -> tuple[Array, Array, Array | None]:
+def _sorted_edges(row: Array, col: Array, weight: Array | None, num_nodes: int) -> tuple[Array, Array, Array | None]:
     """Sort by row, column and weight: the order in which edges came must not change the file."""
     key = row * num_nodes + col
     if weight is not None:
@@ -121,9 +115,7 @@ def _features(graph: HeteroData) -> dict[str, Array]:
                 f"expected floats [{graph[node_type].num_nodes}, width]."
             )
         if not bool(torch.isfinite(x.values() if x.is_sparse_csr else x).all()):
-            raise InputError(
-                f'features of "{node_type}" hold NaN or infinite numbers: fill or drop them first.'
-            )
+            raise InputError(f'features of "{node_type}" hold NaN or infinite numbers: fill or drop them first.')
     if not getattr(graph, "shared_features", False):
         return {k: a for t, x in with_features.items() for k, a in _matrix(f"feat_{t}", x).items()}
     if len({x.size(1) for x in with_features.values()}) != 1 or len(with_features) != len(graph.node_types):

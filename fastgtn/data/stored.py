@@ -31,9 +31,7 @@ class StoredNodes:
     def get(self, name: str) -> Array:
         """The array of that name, or a clear complaint."""
         if name not in self.arrays:
-            raise InputError(
-                f'the array "{name}" is missing: this is not a graph archive, or only a part of one.'
-            )
+            raise InputError(f'the array "{name}" is missing: this is not a graph archive, or only a part of one.')
         return self.arrays[name]
 
     def names(self, name: str) -> list[str]:
@@ -54,9 +52,7 @@ class StoredNodes:
             return default
         values = np.asarray(self.get(name))
         if values.shape != (count,) or (values.dtype.kind not in "iuU" and count):
-            raise InputError(
-                f'"{name}" must hold {count} texts or whole numbers, not {values.dtype} {values.shape}.'
-            )
+            raise InputError(f'"{name}" must hold {count} texts or whole numbers, not {values.dtype} {values.shape}.')
         if values.dtype.kind == "U" and values.nbytes:
             codes = np.ascontiguousarray(values).view(np.uint32)
             if bool(((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any()):
@@ -72,13 +68,9 @@ class StoredNodes:
         integers(indices, f"{key}_indices", indices.shape, shape[1])
         if indptr[0] != 0 or indptr[-1] != len(indices) or bool(np.any(indptr[1:] < indptr[:-1])):
             raise InputError(f'"{key}_indptr" must rise from 0 to the {len(indices)} entries of the matrix.')
-        data = (
-            self.arrays[f"{key}_data"] if f"{key}_data" in self.arrays else np.ones(len(indices), np.float32)
-        )
+        data = self.arrays[f"{key}_data"] if f"{key}_data" in self.arrays else np.ones(len(indices), np.float32)
         if data.shape != indices.shape or data.dtype.kind not in "fiub" or not bool(np.isfinite(data).all()):
-            raise InputError(
-                f'"{key}_data" must hold {len(indices)} finite numbers, not {data.dtype} {data.shape}.'
-            )
+            raise InputError(f'"{key}_data" must hold {len(indices)} finite numbers, not {data.dtype} {data.shape}.')
         wide = np.int64 if max(*shape, len(indices)) >= 2**31 else np.int32
         triple = (data.astype(np.float32), indices.astype(wide), indptr.astype(wide))
         return sp.csr_matrix(triple, shape=shape)

@@ -158,9 +158,7 @@ def _check_splits(splits: dict[str, Tensor], labels: Tensor) -> None:
     seen = torch.zeros(len(labels), dtype=torch.bool)
     for name, nodes in splits.items():
         if bool(seen[nodes].any()) or torch.bincount(nodes).gt(1).any():
-            raise InputError(
-                f"the {name} split repeats a node or shares one with another split: keep them apart."
-            )
+            raise InputError(f"the {name} split repeats a node or shares one with another split: keep them apart.")
         seen[nodes] = True
         if labels.dim() == 1 and bool((labels[nodes] < 0).any()):
             missing = int((labels[nodes] < 0).sum())
@@ -171,9 +169,7 @@ def _check_splits(splits: dict[str, Tensor], labels: Tensor) -> None:
 
 def _in_range(nodes: Tensor, split: str, num_nodes: int) -> Tensor:
     if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
-        raise InputError(
-            f"the {split} split has nodes outside 0 … {num_nodes - 1}, those of the target type."
-        )
+        raise InputError(f"the {split} split has nodes outside 0 … {num_nodes - 1}, those of the target type.")
     return nodes.long()
 
 

@@ -1,0 +1,87 @@
+"""Features of a planted graph: the topic at the end of the path, noise everywhere else."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import Generator
+from torch_geometric.data import HeteroData
+
+from fastgtn.data.arrays import Array
+from fastgtn.data.planted_links import Group
+
+NOISY_TYPES = ("author", "paper")
+ACCIDENTS_PER_NODE = 0.25  # at most this share of a type's degrees of freedom is spent on hiding accidents
+EdgeType = tuple[str, str, str]
+
+
+def draw_features(
+    graph: HeteroData, groups: list[Group], labels: Array, relations: list[EdgeType], *,
+    classes: int, width: int, noise: float, rng: Generator,
+) -> dict[str, Array]:  # fmt: skip
+    """Features [N, width] of each node type.
+
+    The last group tells its topic, with noise; authors and papers are noise around the mean topic. Other types are
+    all alike, since they are few and have many neighbours: any difference would tell which one it is.
+    """
+    topics = np.linalg.qr(rng.normal(size=(width, width)))[0][:classes]  # at right angles
+    last = groups[-1]
+    accidents = _class_means(graph, groups[0].node_type, labels, relations)
+    features = {}
+    for node_type in graph.node_types:
+        x = np.tile(topics.mean(0), (graph[node_type].num_nodes, 1))
+        if node_type in NOISY_TYPES:
+            x += noise * rng.normal(size=x.shape)
+        if node_type == last.node_type:
+            x[last.nodes] = topics[last.classes] + noise * rng.normal(size=(len(last.nodes), width))
+        if node_type in NOISY_TYPES:
+            x = _without(x, accidents[node_type])
+        features[node_type] = x.astype(np.float32)
+    return features
+
+
+def message_matrix(graph: HeteroData, edge_type: EdgeType) -> Any:
+    """Row-normalised matrix of one relation: rows are the receiving nodes."""
+    source, target = edge_type[0], edge_type[2]
+    col, row = graph[edge_type].edge_index.numpy()
+    shape = (graph[target].num_nodes, graph[source].num_nodes)
+    return sp.csr_matrix((1 / np.bincount(row, minlength=shape[0])[row], (row, col)), shape=shape)
+
+
+def _class_means(graph: HeteroData, target: str, labels: Array, planted: list[EdgeType]) -> dict[str, list[Array]]:
+    """How much each node weighs in each class's mean over each path up to the planted length, but for that path.
+
+    A class differs from the whole on such a path by accident only; these weights say along which nodes.
+    """
+    classes = int(labels.max()) + 1
+    members = np.stack([labels == c for c in range(classes)]).astype(float)
+    weights = members / members.sum(1, keepdims=True) - (labels >= 0) / (labels >= 0).sum()
+    matrices = {edge_type: message_matrix(graph, edge_type) for edge_type in graph.edge_types}
+    found: dict[str, list[Array]] = {node_type: [] for node_type in graph.node_types}
+    walks: list[tuple[list[EdgeType], str, Array]] = [([], target, weights)]
+    for length in range(len(planted) + 1):
+        for path, end, reached in walks:
+            if path != planted:
+                found[end].extend(reached)
+        if length < len(planted):
+            walks = [
+                ([*path, edge_type], edge_type[0], (matrix.T @ reached.T).T)
+                for path, end, reached in walks
+                for edge_type, matrix in matrices.items()
+                if edge_type[2] == end
+            ]
+    return found
+
+
+def _without(x: Array, weights: list[Array]) -> Array:
+    """Take the weighted means out of the features, so that on these paths all classes have the same mean."""
+    if not weights:
+        return x
+    rows = np.stack(weights[: int(ACCIDENTS_PER_NODE * len(x))])  # [paths · classes, N], short paths first
+    sizes = np.linalg.norm(rows, axis=1)
+    rows = rows[sizes > 1e-9] / sizes[sizes > 1e-9, None]
+    center = x.mean(0)
+    _, strength, directions = np.linalg.svd(rows, full_matrices=False)
+    directions = directions[strength > 1e-6]
+    centered = x - center
+    return center + centered - directions.T @ (directions @ centered)
