@@ -1,1 +1,10 @@
+"""What is learned: GTN, FastGTN, their inputs and their head."""
 
+from fastgtn.models.classifier import NodeClassifier
+from fastgtn.models.fast_gtn import FastGTN
+from fastgtn.models.features import Features
+from fastgtn.models.filters import HopFilters
+from fastgtn.models.gtn import GTN
+from fastgtn.models.non_local import NON_LOCAL, NonLocalOptions
+
+__all__ = ["GTN", "NON_LOCAL", "FastGTN", "Features", "HopFilters", "NodeClassifier", "NonLocalOptions"]

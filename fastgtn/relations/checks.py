@@ -60,11 +60,11 @@ def check_channels(h: Tensor, num_nodes: int, num_channels: int) -> None:
         )
 
 
-def check_non_negative(values: Tensor, why: str) -> None:
+def check_non_negative(smallest: float, why: str) -> None:
     """Refuse negative weights where a degree is needed."""
-    if values.numel() and bool((values < 0).any()):
+    if smallest < 0:
         raise InputError(
-            f"{why} needs edge weights ≥ 0, but the smallest is {float(values.min()):.4g}. "
+            f"{why} needs edge weights ≥ 0, but the smallest is {smallest:.4g}. "
             "Drop negative edges, take absolute values, or put them into a relation of their own."
         )
 

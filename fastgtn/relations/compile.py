@@ -21,7 +21,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         compiled = numba.njit(function, cache=True, **options)
     except RuntimeError:  # no writable cache folder: compile anew in every process instead
         compiled = numba.njit(function, **options)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def run_ranges(task: Callable[[int, int], None], count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,13 +36,10 @@ class Diagonal:
         first.scatter_reduce_(0, pattern, torch.arange(marks.size(0)), "amin")
         return Diagonal(marks[first], pattern)
 
-    def merged(self, other: Diagonal, columns: Sequence[int]) -> Diagonal:
-        """Add the self-loops of another diagonal, whose relation t is relation ``columns[t]`` here."""
+    def merged(self, other: Diagonal) -> Diagonal:
+        """The self-loops of both; each relation has at most one per row."""
         pair, pattern = (self.pattern * other.marks.size(0) + other.pattern).unique(return_inverse=True)
-        marks = self.marks[pair // other.marks.size(0)].clone()
-        theirs = other.marks[pair % other.marks.size(0)]
-        for t, column in enumerate(columns):
-            marks[:, column] |= theirs[:, t]
+        marks = self.marks[pair // other.marks.size(0)] | other.marks[pair % other.marks.size(0)]
         return Diagonal(marks, pattern)
 
     def weights(self, filters: Tensor) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from fastgtn.errors import InputError
 from fastgtn.relations.checks import check_nodes
 from fastgtn.relations.operator import Operator
+from fastgtn.relations.schema import Relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,16 +21,17 @@ class Hops:
     numbered so that those of hop k-1 come first in hop k: the targets are the first rows everywhere.
     """
 
+    relations: tuple[Relation, ...]
     operators: tuple[Operator, ...]
     inputs: Tensor | None  # the nodes whose features are read, in this order; None for all nodes
 
     @staticmethod
-    def full(operator: Operator, count: int) -> Hops:
+    def full(relations: tuple[Relation, ...], operator: Operator, count: int) -> Hops:
         """Every row in every hop."""
-        return Hops((operator,) * count, None)
+        return Hops(relations, (operator,) * count, None)
 
     @staticmethod
-    def toward(operator: Operator, count: int, rows: Tensor) -> Hops:
+    def toward(relations: tuple[Relation, ...], operator: Operator, count: int, rows: Tensor) -> Hops:
         """Only what the given rows need, hop by hop outwards."""
         check_nodes(rows, operator.num_rows)
         operators: list[Operator] = []
@@ -36,7 +39,7 @@ class Hops:
         for _ in range(count):
             hop, nodes = operator.select_rows(nodes)
             operators.append(hop)
-        return Hops(tuple(operators), nodes)
+        return Hops(relations, tuple(operators), nodes)
 
     def __len__(self) -> int:
         return len(self.operators)
@@ -45,7 +48,7 @@ class Hops:
         return iter(self.operators)
 
     def __getitem__(self, part: slice) -> Hops:
-        return Hops(self.operators[part], self.inputs)
+        return Hops(self.relations, self.operators[part], self.inputs)
 
     @property
     def num_targets(self) -> int:
@@ -54,6 +57,21 @@ class Hops:
     @property
     def num_inputs(self) -> int:
         return self.operators[-1].num_cols
+
+    def require_relations(self, relations: Sequence[Relation]) -> None:
+        """Refuse to serve a model that was built for other relations."""
+        if tuple(relations) == self.relations:
+            return
+        expected, here = [str(r) for r in relations], [str(r) for r in self.relations]
+        missing, extra = [r for r in expected if r not in here], [r for r in here if r not in expected]
+        difference = "; ".join(
+            f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("not expected", extra)) if names
+        )
+        raise InputError(
+            f"the model was built for the relations ({', '.join(expected)}), but the graph has ({', '.join(here)}): "
+            f"{difference or 'the same in another order'}. Build both from graphs of one schema, with the same "
+            "identity and reverse options."
+        )
 
     def __repr__(self) -> str:
         rows = " ← ".join(f"{n:,}" for n in [self.num_targets, *(hop.num_cols for hop in self)])

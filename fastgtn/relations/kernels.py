@@ -61,7 +61,7 @@ def _sum_of_rows(num_bytes: int) -> Callable[..., None]:
 
         return signature, generate
 
-    return block  # type: ignore[no-any-return]
+    return block
 
 
 _WIDE_BYTES, _NARROW_BYTES = 256, 32

@@ -35,6 +35,10 @@ class Edges:
     def transpose(self, values: Tensor) -> Tensor:
         return values.detach()[self.segments.transposed[1]]
 
+    def at(self, first: int) -> "Edges":
+        """The same edges as the relations from `first` on."""
+        return replace(self, first=first)
+
     def within(self, num_cols: int) -> "Edges":
         """Only the edges that come from the first columns."""
         kept = self.segments.col < num_cols
@@ -70,6 +74,25 @@ class Operator:
             return out
         return propagate_reference(self, h, filters, diag, values)
 
+    @cached_property
+    def smallest_value(self) -> float:
+        """The smallest weight of an edge, at most zero."""
+        return min([0.0, *(float(e.values.detach().min()) for e in self.edges if e.values.numel())])
+
+    def widened(self, columns: Sequence[int], num_relations: int) -> "Operator":
+        """Make room for other relations: relation t becomes relation ``columns[t]``."""
+        edges = tuple(replace(e, first=columns[e.first] if e.segments.num_relations else 0) for e in self.edges)
+        diagonal = None
+        if self.diagonal is not None:
+            marks = self.diagonal.marks.new_zeros(self.diagonal.marks.size(0), num_relations)
+            marks[:, list(columns)] = self.diagonal.marks
+            diagonal = Diagonal(marks, self.diagonal.pattern)
+        return Operator(self.num_rows, self.num_cols, num_relations, edges, diagonal)
+
+    def with_edges(self, edges: Edges) -> "Operator":
+        """Fill the room of :meth:`widened`."""
+        return replace(self, edges=(*self.edges, edges))
+
     def with_missing_loops(self, relations: int) -> "Operator":
         """Add a self-loop wherever a row has no edge of one of the first relations."""
         missing = torch.zeros(self.num_rows, self.num_relations, dtype=torch.bool)
@@ -79,7 +102,7 @@ class Operator:
             missing[rows, relation + edges.first] = False
         loops = Diagonal.from_marks(missing).to(self.edges[0].values.device)
         if self.diagonal is not None:
-            loops = self.diagonal.merged(loops, range(self.num_relations))
+            loops = self.diagonal.merged(loops)
         return replace(self, diagonal=loops)
 
     def select_rows(self, rows: Tensor) -> "tuple[Operator, Tensor]":

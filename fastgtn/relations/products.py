@@ -65,6 +65,25 @@ def compose(left: Operator, right: Operator) -> Operator:
     return _stacked([_product(a, b, left.num_rows, left.num_cols, right.num_cols) for a, b in pairs], shape)
 
 
+def heaviest_entries(operator: Operator, filters: Tensor, top: int, *, normalize: bool) -> Operator:
+    r"""The `top` largest entries per row of :math:`F_{1c} ⋯ F_{Kc}`, divided by the sum of the whole row.
+
+    Rows are computed one at a time, so that memory is O(N·top) and the product itself is never held.
+    """
+    K = len(filters)
+    mixes = [_matrices(mix(operator, filters[k])) for k in range(K)]
+    kept = []
+    for hops in zip(*mixes, strict=True):
+        ptr = np.stack([_pointers(hop.rows, operator.num_rows) for hop in hops])
+        offsets = np.cumsum([0, *(hop.rows.numel() for hop in hops)])
+        col = np.concatenate([hop.cols.numpy() for hop in hops])
+        values = np.concatenate([hop.values.double().numpy() for hop in hops])
+        found = _heaviest(ptr + offsets[:-1, None], col, values, operator.num_cols, top, normalize)
+        rows, cols, weights = (torch.from_numpy(array) for array in found)
+        kept.append(Coordinates(rows, cols, weights.to(filters.dtype)))
+    return _stacked(kept, (operator.num_rows, operator.num_cols))
+
+
 def _matrices(operator: Operator) -> list[Coordinates]:
     return [coordinates(operator, t) for t in range(operator.num_relations)]
 
@@ -178,3 +197,44 @@ def _product_gradients(
             a_grad[e] = dot
         for g in range(ptr[i], ptr[i + 1]):
             row[col[g]] = 0
+
+
+@kernel
+def _heaviest(
+    ptr: np.ndarray, col: np.ndarray, values: np.ndarray, columns: int, top: int, normalize: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Multiply one unit row at a time through all hops and keep its largest entries."""
+    rows = ptr.shape[1] - 1
+    row, nxt = np.zeros(columns), np.zeros(columns)
+    here, there = np.empty(columns, np.int64), np.empty(columns, np.int64)
+    out_row, out_col = np.empty(rows * min(top, columns), np.int64), np.empty(rows * min(top, columns), np.int64)
+    out_value = np.empty(rows * min(top, columns))
+    size = 0
+    for i in range(rows):
+        here[0], count = i, 1
+        row[i] = 1.0
+        for k in range(ptr.shape[0]):
+            reached = 0
+            for a in range(count):
+                j = here[a]
+                for e in range(ptr[k, j], ptr[k, j + 1]):
+                    weight = row[j] * values[e]
+                    if weight == 0.0:  # a relation that is not chosen at all
+                        continue
+                    if nxt[col[e]] == 0.0:
+                        there[reached] = col[e]
+                        reached += 1
+                    nxt[col[e]] += weight
+                row[j] = 0.0
+            row, nxt = nxt, row
+            here, there = there, here
+            count = reached
+        ends = here[:count].copy()
+        weights = row[ends]
+        row[ends] = 0.0
+        total = weights.sum() if normalize else 1.0
+        for a in np.argsort(-weights, kind="mergesort")[:top]:
+            if weights[a] > 0.0:
+                out_row[size], out_col[size], out_value[size] = i, ends[a], weights[a] / total
+                size += 1
+    return out_row[:size], out_col[:size], out_value[:size]

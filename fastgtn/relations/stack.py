@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +14,6 @@ from fastgtn.errors import InputError, nearest
 from fastgtn.relations import products
 from fastgtn.relations.build import EdgeList, assemble, edges_of_data, edges_of_hetero
 from fastgtn.relations.checks import check_channels, check_filters, check_nodes, check_non_negative
-from fastgtn.relations.diagonal import Diagonal
 from fastgtn.relations.hops import Hops
 from fastgtn.relations.operator import Operator
 from fastgtn.relations.schema import ANY, IDENTITY, Relation
@@ -142,25 +141,14 @@ class RelationStack:
             operator = operator.with_missing_loops(len(self) - self.has_identity)
         return replace(self, operator=operator)
 
+    def binarized(self) -> RelationStack:
+        """Every edge with weight 1."""
+        edges = (replace(edges, values=torch.ones_like(edges.values)) for edges in self.operator.edges)
+        return replace(self, operator=replace(self.operator, edges=tuple(edges)))
+
     def require_non_negative(self, why: str) -> None:
         """Refuse negative weights, naming what needs degrees."""
-        for edges in self.operator.edges:
-            check_non_negative(edges.values, why)
-
-    def require_relations(self, relations: Sequence[Relation]) -> None:
-        """Refuse to serve a model that was built for other relations."""
-        if tuple(relations) == self.relations:
-            return
-        expected, here = [str(r) for r in relations], list(self.names)
-        missing, extra = [r for r in expected if r not in here], [r for r in here if r not in expected]
-        difference = "; ".join(
-            f"{word}: {', '.join(names)}" for word, names in (("missing", missing), ("not expected", extra)) if names
-        )
-        raise InputError(
-            f"the model was built for the relations ({', '.join(expected)}), but the stack has "
-            f"({', '.join(here)}): {difference or 'same relations in another order'}. Build both from graphs of "
-            "one schema, with the same identity and reverse options."
-        )
+        check_non_negative(self.operator.smallest_value, why)
 
     def _require_same_nodes(self, other: RelationStack) -> None:
         if (self.node_types, self.node_counts) != (other.node_types, other.node_counts):
@@ -183,7 +171,9 @@ class RelationStack:
         """The maps of `count` hops; with `rows`, only what these nodes depend on (exact, nothing is sampled)."""
         if count < 1:
             raise InputError(f"a plan needs at least one hop, but got {count}.")
-        return Hops.full(self.operator, count) if rows is None else Hops.toward(self.operator, count, rows)
+        if rows is None:
+            return Hops.full(self.relations, self.operator, count)
+        return Hops.toward(self.relations, self.operator, count, rows)
 
     def mix(self, filters: Tensor) -> RelationStack:
         r"""Blend the relations into one soft relation per channel.
@@ -194,16 +184,17 @@ class RelationStack:
             filters: Weights :math:`\alpha`, shape [C, T]; rows need not sum to one.
         """
         check_filters(filters, self.names)
-        return self._with_channels(products.mix(self.operator, filters.to(self.device)))
+        return self.with_channels(products.mix(self.operator, filters.to(self.device)))
 
     def compose(self, other: RelationStack) -> RelationStack:
         """Multiply relation by relation, :math:`A_t B_t`: two hops become one."""
         self._require_same_nodes(other)
         if len(self) != len(other):
             raise InputError(f"compose needs stacks of equal length, but got {len(self)} and {len(other)} relations.")
-        return self._with_channels(products.compose(self.operator, other.operator))
+        return self.with_channels(products.compose(self.operator, other.operator))
 
-    def _with_channels(self, operator: Operator) -> RelationStack:
+    def with_channels(self, operator: Operator) -> RelationStack:
+        """Other relations over the same nodes, named by number."""
         channels = tuple(Relation(ANY, f"channel {c}", ANY) for c in range(operator.num_relations))
         return RelationStack(self.node_types, self.node_counts, channels, operator)
 
@@ -213,17 +204,13 @@ class RelationStack:
         mine, theirs = (len(stack) - stack.has_identity for stack in (self, other))
         identity = self.has_identity or other.has_identity
         relations = self.relations[:mine] + other.relations[:theirs] + (IDENTITY,) * identity
-        moved = (replace(edges, first=edges.first + mine) for edges in other.operator.edges)
-        blank = Diagonal.blank(self.num_nodes, len(relations), self.device)
-        diagonal = blank
-        for stack, first, count in ((self, 0, mine), (other, mine, theirs)):
-            if (own := stack.operator.diagonal) is not None:
-                columns = [*range(first, first + count), *([len(relations) - 1] * stack.has_identity)]
-                diagonal = diagonal.merged(own, columns)
-        operator = Operator(
-            self.num_nodes, self.num_nodes, len(relations), (*self.operator.edges, *moved),
-            None if diagonal is blank else diagonal,
-        )  # fmt: skip
+        last = [len(relations) - 1]
+        left = self.operator.widened([*range(mine), *last * self.has_identity], len(relations))
+        right = other.operator.widened([*range(mine, mine + theirs), *last * other.has_identity], len(relations))
+        diagonal = left.diagonal or right.diagonal
+        if left.diagonal is not None and right.diagonal is not None:
+            diagonal = left.diagonal.merged(right.diagonal)
+        operator = replace(left, edges=(*left.edges, *right.edges), diagonal=diagonal)
         return RelationStack(self.node_types, self.node_counts, relations, operator)
 
     def subset(self, nodes: Tensor) -> RelationStack:

@@ -1,0 +1,35 @@
+"""A model and a head: from features and graph to class scores."""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fastgtn.errors import InputError
+from fastgtn.models.fast_gtn import FastGTN
+from fastgtn.models.gtn import GTN
+from fastgtn.models.inputs import Graph, Input
+
+Backbone = FastGTN | GTN
+
+
+class NodeClassifier(nn.Module):
+    """Class scores (logits) of nodes, for one label or several: the task decides what they mean.
+
+    Args:
+        backbone: The model that learns meta-paths.
+        num_classes: Number of classes or labels.
+        dropout: Dropout of the representation before the last linear map.
+    """
+
+    def __init__(self, backbone: Backbone, num_classes: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        if num_classes < 1:
+            raise InputError(f"num_classes must be at least 1, but got {num_classes}.")
+        self.backbone = backbone
+        self.dropout = dropout
+        self.head = nn.Linear(backbone.out_features, num_classes)
+
+    def forward(self, x: Input, graph: Graph) -> Tensor:
+        """Logits [N, num_classes] of all nodes of a stack, or of the targets of a plan."""
+        z = self.backbone(x, graph)
+        logits: Tensor = self.head(F.dropout(z, self.dropout, self.training))
+        return logits

@@ -1,0 +1,71 @@
+"""The first linear map of a model, whatever the nodes bring along."""
+
+import math
+from collections.abc import Container, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fastgtn.errors import InputError
+from fastgtn.models.features import FeatureBlock, Features, SparseMatrix
+
+
+class InputLinear(nn.Module):
+    r"""The product :math:`X [W_1 | … | W_C]`, computed once for all channels.
+
+    Nodes of a type without features have one learned row each: the product with a one-hot X.
+
+    Args:
+        widths: Features per block (``features.widths``): ``{"shared": F}`` for one matrix over all nodes.
+        embedded: Blocks without features and their node counts (``features.embedded``).
+        dropout: Share of feature entries that are dropped in training; sparse features stay sparse.
+    """
+
+    def __init__(
+        self, widths: dict[str, int], embedded: dict[str, int], out_features: int, *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        # Module names may not hold every character that a node type may: number the blocks instead.
+        self.keys = (*widths, *embedded)
+        self.embedded = frozenset(embedded)
+        self.weights = nn.ParameterList(torch.empty(n, out_features) for n in (*widths.values(), *embedded.values()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for key, weight in zip(self.keys, self.weights, strict=True):
+            if key in self.embedded:
+                nn.init.normal_(weight, std=1 / math.sqrt(weight.size(1)))
+            elif weight.numel():
+                nn.init.xavier_uniform_(weight)
+
+    def forward(self, features: Features) -> Tensor:
+        self._require(features)
+        weights = dict(zip(self.keys, self.weights, strict=True))
+        products = [self._product(block, weights[block.key]) for block in features.blocks]
+        stacked = products[0] if len(products) == 1 else torch.cat(products)
+        return stacked if features.order is None else stacked[features.order]
+
+    def _product(self, block: FeatureBlock, weight: Tensor) -> Tensor:
+        matrix = block.matrix
+        if matrix is None:
+            return weight if block.nodes is None else weight[block.nodes]
+        if self.training and self.dropout:
+            matrix = (
+                matrix.dropout(self.dropout) if isinstance(matrix, SparseMatrix) else F.dropout(matrix, self.dropout)
+            )
+        return matrix @ weight
+
+    def _require(self, features: Features) -> None:
+        mine = {key: weight.size(0) for key, weight in zip(self.keys, self.weights, strict=True)}
+        theirs = features.widths | features.embedded
+        if mine != theirs or set(features.embedded) != self.embedded:
+            raise InputError(
+                f"the model was built for features ({_listed(mine, self.embedded)}), but got "
+                f"({_listed(theirs, features.embedded)}). Both graphs must have the same feature columns."
+            )
+
+
+def _listed(sizes: Mapping[str, int], embedded: Container[str]) -> str:
+    return ", ".join(f"{key} {size}{' embeddings' if key in embedded else ''}" for key, size in sizes.items())

@@ -1,0 +1,156 @@
+"""FastGTN: meta-path graphs are learned by transforming features, hop by hop, and never built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fastgtn.errors import InputError
+from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
+from fastgtn.models.encoders import InputLinear
+from fastgtn.models.features import Features
+from fastgtn.models.filters import HopFilters
+from fastgtn.models.inputs import Graph, Input, as_sizes, plan_hops
+from fastgtn.models.non_local import NON_LOCAL, NonLocal, NonLocalOptions
+from fastgtn.relations import IDENTITY, Hops, Relation
+
+
+class FastGTNLayer(nn.Module):
+    r"""K hops along softly chosen relations (paper eq. 16 and 17).
+
+    .. math::
+        Z' = f_{agg} \Big( \big\Vert_c \, σ(γ Z W_c + (1-γ) F_{1c} F_{2c} ⋯ F_{Kc} Z W_c) \Big), \quad
+        F_{kc} = \sum_t α_{kct} A_t
+    """
+
+    def __init__(
+        self, features: int, relations: Sequence[Relation], *, path_length: int, num_channels: int, gamma: float,
+        aggregate: Aggregation, activation: Activation, bias: bool, filter_init_std: float,
+        non_local: NonLocalOptions | None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.relations = tuple(relations)
+        self.num_channels, self.gamma = num_channels, gamma
+        with_non_local = insert_non_local(self.relations) if non_local else self.relations
+        self.filters = HopFilters(path_length, num_channels, with_non_local, init_std=filter_init_std)
+        self.bias = nn.Parameter(torch.zeros(num_channels, features)) if bias else None
+        self.aggregate = ChannelAggregation(aggregate, num_channels, features, activation=activation)
+        self.non_local = nn.ModuleList()
+        if non_local:
+            self.non_local.extend(NonLocal(features, non_local) for _ in range(path_length))
+            with torch.no_grad():
+                self.filters.logits[:, :, with_non_local.index(NON_LOCAL)] = non_local.init_logit
+
+    def forward(self, z: Tensor, hops: Hops) -> Tensor:
+        """From ``Z [W_1 | … | W_C]`` of the inputs [M, C·d] to the representations of the targets."""
+        z = z.unflatten(1, (self.num_channels, -1))  # [M, C, d]
+        h = self.propagate(z, hops)
+        out = self.gamma * z[: h.size(0)] + (1 - self.gamma) * h
+        if self.bias is not None:
+            out = out + self.bias
+        result: Tensor = self.aggregate(out)
+        return result
+
+    def propagate(self, h: Tensor, hops: Hops) -> Tensor:
+        """Apply the hops from the rightmost factor to the leftmost."""
+        filters = self.filters()  # [K, C, T]
+        for k in reversed(range(len(hops))):
+            operator = hops.operators[k]
+            if len(self.non_local):
+                T = len(self.filters.relations)
+                columns = [t for t in range(T) if self.filters.relations[t] != NON_LOCAL]
+                edges = self.non_local[k](h)
+                place = self.filters.relations.index(NON_LOCAL)
+                operator = operator.widened(columns, T).with_edges(edges.at(place))
+            h = operator.apply(h, filters[k])
+        return h
+
+
+class FastGTN(nn.Module):
+    r"""Fast Graph Transformer Network of any number of layers.
+
+    The stack should be row-normalised, ``stack.row_normalized()``, as the paper assumes; raw weights work too,
+    and keep the degrees.
+
+    Args:
+        in_features: Width of the one feature matrix of all nodes, or a :class:`Features` object to build for.
+        out_features: Width d of the representation.
+        relations: ``stack.relations``.
+        path_length: Hops K per layer: the longest meta-path that one layer can express.
+        gamma: Share of the node's own features, γ.
+        aggregate: How channels become one representation, see :class:`ChannelAggregation`.
+        dropout: Dropout of the features before each layer.
+        non_local: Append a non-local relation at each hop, made with these options.
+    """
+
+    def __init__(
+        self, in_features: int | Features, out_features: int, relations: Sequence[Relation], *, path_length: int = 2,
+        num_channels: int = 2, num_layers: int = 1, gamma: float = 0.5, aggregate: Aggregation = "concat",
+        activation: Activation = "relu", dropout: float = 0.0, bias: bool = False, filter_init_std: float = 0.1,
+        non_local: NonLocalOptions | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        check_hyper_parameters(num_layers=num_layers, dropout=dropout)
+        if not 0 <= gamma <= 1:
+            raise InputError(f"FastGTN's gamma is a share between 0 and 1, but got {gamma}.")
+        self.relations = tuple(Relation(*r) for r in relations)
+        self.path_length, self.num_channels, self.dropout = path_length, num_channels, dropout
+        layers = [
+            FastGTNLayer(
+                out_features, self.relations, path_length=path_length, num_channels=num_channels, gamma=gamma,
+                aggregate=aggregate, activation=activation, bias=bias, filter_init_std=filter_init_std,
+                non_local=non_local,
+            )
+            for _ in range(num_layers)
+        ]  # fmt: skip
+        self.layers = nn.ModuleList(layers)
+        self.input = InputLinear(*as_sizes(in_features), num_channels * out_features, dropout=dropout)
+        widths = [layer.aggregate.out_features for layer in layers]
+        self.linears = nn.ModuleList(nn.Linear(w, num_channels * out_features, bias=False) for w in widths[:-1])
+        self.out_features = widths[-1]
+        self._filters = tuple(layer.filters for layer in layers)
+        self.needs_all_rows = non_local is not None  # every row then depends on all rows
+
+    @property
+    def num_hops(self) -> int:
+        """Hops between a target and the farthest node it can see: what ``stack.hops`` must plan for."""
+        return self.path_length * len(self.layers)
+
+    def hop_filters(self) -> list[HopFilters]:
+        """The learned choices of each layer."""
+        return list(self._filters)
+
+    def forward(self, x: Input, graph: Graph) -> Tensor:
+        """Representations [N, out], or of the planned targets only.
+
+        Args:
+            x: Features of all nodes, dense or sparse; with a plan, of ``hops.inputs``.
+            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter.
+        """
+        features, hops = plan_hops(x, graph, self.relations, self.num_hops)
+        if self.needs_all_rows and hops.inputs is not None:
+            raise InputError("non-local operations need all rows: pass the stack instead of a plan for some rows.")
+        z = self.input(features)
+        for number, layer in enumerate(self.layers):
+            if number:
+                z = self.linears[number - 1](F.dropout(z, self.dropout, self.training))
+            stop = self.num_hops - number * self.path_length  # the first layer reads the inputs: the last hops
+            z = layer(z, hops[stop - self.path_length : stop])
+        return z
+
+
+def insert_non_local(relations: Sequence[Relation]) -> tuple[Relation, ...]:
+    """The non-local relation joins the others; the identity stays last."""
+    kept = tuple(r for r in relations if r != IDENTITY)
+    return (*kept, NON_LOCAL, *((IDENTITY,) if IDENTITY in relations else ()))
+
+
+def check_hyper_parameters(*, num_layers: int, dropout: float) -> None:
+    """Refuse numbers that no model can have."""
+    if num_layers < 1:
+        raise InputError(f"num_layers must be at least 1, but got {num_layers}.")
+    if not 0 <= dropout < 1:
+        raise InputError(f"dropout must lie in [0, 1), but got {dropout}.")

@@ -1,0 +1,216 @@
+"""What the nodes bring along: one matrix for all, one per type, or nothing; dense or sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from fastgtn.errors import InputError
+from fastgtn.relations.operator import Edges, Operator
+from fastgtn.relations.segments import Segments
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """Bag-of-words features: the edges from words to nodes. X·W is a hop along them, so it runs in the same kernel."""
+
+    operator: Operator
+
+    @staticmethod
+    def from_torch(x: Tensor) -> SparseMatrix:
+        """From a torch sparse matrix of any layout."""
+        coo = x.detach().cpu().to_sparse_coo().coalesce()
+        rows, cols = coo.indices()
+        segments, order = Segments.build(
+            rows, cols, torch.zeros_like(rows), shape=(x.size(0), x.size(1)), num_relations=1
+        )
+        return SparseMatrix(Operator(x.size(0), x.size(1), 1, (Edges(segments, coo.values()[order]),), None))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.num_rows, self.operator.num_cols
+
+    @property
+    def values(self) -> Tensor:
+        return self.operator.edges[0].values
+
+    def with_values(self, values: Tensor) -> SparseMatrix:
+        return SparseMatrix(replace(self.operator, edges=(replace(self.operator.edges[0], values=values),)))
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        return self.operator.apply(weight[:, None], weight.new_ones(1, 1))[:, 0]
+
+    def select(self, rows: Tensor) -> SparseMatrix:
+        segments, places = self.operator.edges[0].segments.select_rows(rows)
+        edges = Edges(segments, self.values[places])
+        return SparseMatrix(replace(self.operator, num_rows=rows.numel(), edges=(edges,)))
+
+    def dropout(self, p: float) -> SparseMatrix:
+        return self.with_values(F.dropout(self.values, p))
+
+    def to(self, target: torch.device | str | torch.dtype) -> SparseMatrix:
+        return SparseMatrix(self.operator.to(target))
+
+
+Matrix = Tensor | SparseMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBlock:
+    """The features of some nodes that share one weight matrix; ``None`` where they have none."""
+
+    key: str  # the node type, or "shared"
+    places: Tensor | None  # which rows these nodes are; None for all of them
+    nodes: Tensor | None  # their numbers within the block; None for all, in order
+    matrix: Matrix | None
+    width: int  # number of features; without features, the number of nodes that own an embedding
+
+
+class Features:
+    """The input of a model over all nodes of a graph (or over some, after `select`).
+
+    Build it with :meth:`from_hetero` or :meth:`of`; models also accept a plain tensor and wrap it.
+    """
+
+    def __init__(self, blocks: tuple[FeatureBlock, ...], num_rows: int, *, in_order: bool = True) -> None:
+        self.blocks = blocks
+        self.num_rows = num_rows
+        # which row of the blocks, put one below the other, each node is; None where they are in order already
+        places = [block.places for block in blocks if block.places is not None]
+        self.order = None if in_order or not places else torch.cat(places).argsort()
+
+    @staticmethod
+    def of(x: Tensor | Features) -> Features:
+        """One feature matrix for all nodes, dense or sparse."""
+        if isinstance(x, Features):
+            return x
+        matrix = _checked(x, "the feature matrix")
+        return Features((FeatureBlock("shared", None, None, matrix, matrix.shape[1]),), matrix.shape[0])
+
+    @staticmethod
+    def from_hetero(data: HeteroData, *, shared: bool | None = None) -> Features:
+        """From ``data[type].x``, dense or sparse; a type without `x` gets learned embeddings.
+
+        Args:
+            shared: Whether all types live in one feature space and share one weight matrix. By default what
+                ``data.shared_features`` says, else no.
+        """
+        matrices = {t: _checked(data[t].x, f'"{t}"') if "x" in data[t] else None for t in data.node_types}
+        counts = {t: int(data[t].num_nodes) for t in data.node_types}
+        for node_type, matrix in matrices.items():
+            if matrix is not None and matrix.shape[0] != counts[node_type]:
+                raise InputError(
+                    f'"{node_type}" has {counts[node_type]} nodes but {matrix.shape[0]} feature rows. '
+                    "There must be one row per node."
+                )
+        if shared is None:
+            shared = bool(data.get("shared_features", False)) if "shared_features" in data else False
+        return _shared(matrices) if shared else _per_type(matrices, counts)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Features per block: what a model must be built for."""
+        return {block.key: block.width for block in self.blocks if block.matrix is not None}
+
+    @property
+    def embedded(self) -> dict[str, int]:
+        """Blocks without features, and how many embeddings each needs."""
+        return {block.key: block.width for block in self.blocks if block.matrix is None}
+
+    def select(self, nodes: Tensor | None) -> Features:
+        """The features of some nodes, in the given order; None keeps all."""
+        if nodes is None:
+            return self
+        blocks = []
+        for block in self.blocks:
+            where, local = _located(block, nodes, self.num_rows)
+            matrix = block.matrix
+            if matrix is not None:
+                matrix = matrix.select(local) if isinstance(matrix, SparseMatrix) else matrix[local]
+            kept = local if block.nodes is None else block.nodes[local]
+            blocks.append(FeatureBlock(block.key, where, kept, matrix, block.width))
+        return Features(tuple(blocks), nodes.numel(), in_order=False)
+
+    def map(self, change: Mapping[str, Matrix]) -> Features:
+        """The same nodes with other matrices for some blocks."""
+        blocks = tuple(replace(b, matrix=change.get(b.key, b.matrix)) for b in self.blocks)
+        return Features(blocks, self.num_rows, in_order=self.order is None)
+
+    def to(self, target: torch.device | str | torch.dtype) -> Features:
+        blocks = []
+        for block in self.blocks:
+            indices = [
+                i if i is None or isinstance(target, torch.dtype) else i.to(target) for i in (block.places, block.nodes)
+            ]
+            matrix = None if block.matrix is None else block.matrix.to(target)
+            blocks.append(replace(block, places=indices[0], nodes=indices[1], matrix=matrix))
+        return Features(tuple(blocks), self.num_rows, in_order=self.order is None)
+
+    def __repr__(self) -> str:
+        words = []
+        for block in self.blocks:
+            kind = (
+                "embedded" if block.matrix is None else "sparse" if isinstance(block.matrix, SparseMatrix) else "dense"
+            )
+            words.append(f"{block.key} {block.width:,} {kind}")
+        return f"Features({self.num_rows:,} rows: {', '.join(words)})"
+
+
+def _located(block: FeatureBlock, nodes: Tensor, num_rows: int) -> tuple[Tensor | None, Tensor]:
+    """Where the block's nodes stand in a selection, and which of its rows they are."""
+    if block.places is None:
+        return None, nodes
+    row = torch.full((num_rows,), -1, dtype=torch.int64, device=nodes.device)
+    row[block.places] = torch.arange(block.places.numel(), device=nodes.device)
+    local = row[nodes]
+    where = (local >= 0).nonzero()[:, 0]
+    return where, local[where]
+
+
+def _shared(matrices: dict[str, Matrix | None]) -> Features:
+    present = {t: m for t, m in matrices.items() if m is not None}
+    widths = {m.shape[1] for m in present.values()}
+    if len(present) != len(matrices) or len(widths) != 1:
+        listed = ", ".join(f"{t} {'none' if m is None else m.shape[1]}" for t, m in matrices.items())
+        raise InputError(
+            f"shared features need the same width for every node type, but got {listed}. Use shared=False."
+        )
+    if all(isinstance(m, Tensor) for m in present.values()):
+        return Features.of(torch.cat([m for m in present.values() if isinstance(m, Tensor)]))
+    return Features.of(torch.cat([_to_coo(m) for m in present.values()]))
+
+
+def _per_type(matrices: dict[str, Matrix | None], counts: dict[str, int]) -> Features:
+    start, blocks = 0, []
+    for node_type, matrix in matrices.items():
+        places = torch.arange(start, start + counts[node_type])
+        width = counts[node_type] if matrix is None else matrix.shape[1]
+        blocks.append(FeatureBlock(node_type, places, None, matrix, width))
+        start += counts[node_type]
+    return Features(tuple(blocks), start)
+
+
+def _to_coo(matrix: Matrix) -> Tensor:
+    if isinstance(matrix, Tensor):
+        return matrix.to_sparse_coo()
+    segments = matrix.operator.edges[0].segments
+    return torch.sparse_coo_tensor(
+        torch.stack([segments.edge_rows(), segments.col.long()]), matrix.values, matrix.shape
+    )
+
+
+def _checked(x: Tensor | np.ndarray, name: str) -> Matrix:
+    if not isinstance(x, Tensor) or x.dim() != 2:
+        came = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"{name}: features must be a tensor [nodes, features], but got {came}.")
+    sparse = x.layout != torch.strided
+    if not torch.isfinite(x.values() if x.layout == torch.sparse_csr else x.coalesce().values() if sparse else x).all():
+        raise InputError(f"{name}: features have NaN or infinite values. Clean or impute them first.")
+    x = x if x.is_floating_point() else x.float()
+    return SparseMatrix.from_torch(x) if sparse else x

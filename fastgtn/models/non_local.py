@@ -1,0 +1,110 @@
+"""Non-local operations: one more relation per hop, between nodes that are alike wherever they are."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fastgtn.relations import ANY, Relation
+from fastgtn.relations.kernels import edge_dots, sweep
+from fastgtn.relations.nearest import largest_products
+from fastgtn.relations.operator import Edges
+from fastgtn.relations.segments import Segments
+
+NON_LOCAL = Relation(ANY, "non_local", ANY)
+
+
+@dataclass(frozen=True)
+class NonLocalOptions:
+    """How non-local relations are made.
+
+    Args:
+        neighbors: The number n of entries kept per row.
+        hidden: Widths of the two layers of :math:`g_θ`.
+        exclude_self: Whether a node may not choose itself.
+        final_relu: Whether :math:`g_θ` ends with a ReLU.
+        init_logit: Initial logit of the relation in the filters; the others start around 0.
+    """
+
+    neighbors: int = 5
+    hidden: tuple[int, int] = (128, 64)
+    exclude_self: bool = False
+    final_relu: bool = True
+    init_logit: float = -1.0
+
+
+class NonLocal(nn.Module):
+    r"""Join each node to the n nodes most similar to it, :math:`A[i, :] = \mathrm{softmax}(\mathrm{top}_n(M[i, :]))`.
+
+    The similarity is :math:`M = G G^\top` with :math:`G = g_θ(\frac{1}{C} \sum_c h_c)`. M itself is never
+    stored: memory is O(N·n) and one tile. The gradient reaches :math:`g_θ` through the chosen entries.
+
+    Args:
+        features: Width d of the hidden features.
+    """
+
+    def __init__(self, features: int, options: NonLocalOptions) -> None:
+        super().__init__()
+        if options.neighbors == 1:
+            warnings.warn(
+                "non-local operations with one neighbour: its softmax weight is always 1, so g_θ gets no gradient "
+                "and cannot learn. Use neighbors ≥ 2.",
+                stacklevel=2,
+            )
+        self.options = options
+        last = [nn.ReLU()] if options.final_relu else []
+        wide, narrow = options.hidden
+        self.project = nn.Sequential(nn.Linear(features, wide), nn.ReLU(), nn.Linear(wide, narrow), *last)
+
+    def forward(self, h: Tensor) -> Edges:
+        """The relation for hidden features [N, C, d]."""
+        g = self.project(h.mean(1))
+        N = g.size(0)
+        nearest = largest_products(g, self.options.neighbors, exclude_self=self.options.exclude_self)
+        n = nearest.size(1)
+        segments = Segments(
+            row_ptr=torch.arange(N + 1, device=g.device),
+            relation=torch.zeros(N, dtype=torch.int32, device=g.device),
+            seg_ptr=torch.arange(N + 1, device=g.device) * n,
+            col=nearest.flatten(),
+            num_cols=N,
+            num_relations=1,
+        )
+        values = _products(segments, g).view(N, n).softmax(-1).flatten()
+        return Edges(segments, values)
+
+    def extra_repr(self) -> str:
+        return str(self.options)
+
+
+def _products(segments: Segments, g: Tensor) -> Tensor:
+    if g.device.type == "cpu":
+        products: Tensor = _EdgeProducts.apply(segments, g)
+        return products
+    return (g[segments.edge_rows()] * g[segments.col.long()]).sum(-1)
+
+
+class _EdgeProducts(torch.autograd.Function):
+    r"""Inner products of the ends of each edge, :math:`v_{ij} = ⟨g_i, g_j⟩`, without gathering N·n·d numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, segments: Segments, g: Tensor) -> Tensor:
+        ctx.segments = segments
+        g = g.contiguous()
+        ctx.save_for_backward(g)
+        table = g.detach().numpy()
+        return torch.from_numpy(edge_dots(segments, torch.ones(1, 1, dtype=g.dtype).numpy(), table, table))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        (g,) = ctx.saved_tensors
+        columns, order = ctx.segments.transposed
+        grad = grad.contiguous()
+        out = torch.empty_like(g)
+        one, none = torch.ones(1, 1, dtype=g.dtype).numpy(), g.new_empty(0, 1).numpy()
+        sweep(ctx.segments, grad.numpy(), one, none, g.numpy(), out.numpy())
+        sweep(columns, grad[order].numpy(), one, none, g.numpy(), out.numpy(), keep=True)
+        return None, out
