@@ -104,7 +104,7 @@ def _features(nodes: StoredNodes, key: str, count: int) -> Array | sp.csr_matrix
             raise InputError(f'"{key}_dense" must be {count} rows of floats, not {dense.dtype} {dense.shape}.')
         return dense
     shape = nodes.get(f"{key}_shape")
-    integers(shape, f"{key}_shape", (2,), 2**62)
+    integers(shape, f"{key}_shape", (2,), 2**31)
     if shape[0] != count:
         raise InputError(f'"{key}_shape" says {shape[0]} rows but there are {count} nodes.')
     matrix = nodes.matrix(key, (count, int(shape[1])))
@@ -142,7 +142,7 @@ def _labels(nodes: StoredNodes) -> Labels | None:
     names = None
     if "class_names" in nodes.arrays:
         names = tuple(str(c) for c in nodes.texts("class_names", nodes.get("class_names").size))
-    labels = torch.from_numpy(_label_rows(nodes)[nodes.members[target]])
+    labels = torch.from_numpy(_label_rows(nodes, nodes.members[target]))
     no_test = torch.empty(0, dtype=torch.int64)
     return Labels(
         target, cast(Kind, kind), labels, train, nodes.split("val_idx", target),
@@ -150,19 +150,19 @@ def _labels(nodes: StoredNodes) -> Labels | None:
     )  # fmt: skip
 
 
-def _label_rows(nodes: StoredNodes) -> Array:
-    """Labels of all nodes: int64 [N], or zeros and ones [N, C] unpacked from bits."""
+def _label_rows(nodes: StoredNodes, members: Array) -> Array:
+    """Labels of the target type: int64 [N], or zeros and ones [N, C] unpacked from bits."""
     if "labels_packed" not in nodes.arrays:
         labels = nodes.get("labels")
         if labels.dtype.kind != "i" or labels.shape != (nodes.count,):
             raise InputError(f'"labels" must be {nodes.count} whole numbers, not {labels.dtype} {labels.shape}.')
-        return labels.astype(np.int64)
+        return labels[members].astype(np.int64)
     packed, shape = nodes.get("labels_packed"), nodes.get("labels_shape")
     integers(shape, "labels_shape", (2,), 2**31)
     num_classes = int(shape[1])
     if packed.dtype != np.uint8 or packed.shape != (nodes.count, (num_classes + 7) // 8):
         raise InputError(f'"labels_packed" {packed.dtype} {packed.shape} does not fit labels_shape {shape.tolist()}.')
-    return np.unpackbits(packed, axis=1)[:, :num_classes].astype(np.float32)
+    return np.unpackbits(packed[members], axis=1)[:, :num_classes].astype(np.float32)
 
 
 def _check_version(arrays: Mapping[str, Array]) -> None:

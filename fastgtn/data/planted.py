@@ -69,11 +69,10 @@ def make_planted(
     for node_type, (paper, partner) in edges.items():
         _add_both_ways(graph, "paper", node_type, paper, partner)
     for source, name, target, reverse in MISLEADING[:misleading]:
-        pairs = random_edges(counts[source], counts[target], MISLEADING_DEGREE, rng)
-        back = pairs[::-1]
-        graph[source, name, target].edge_index = _tensor(pairs if reverse else np.concatenate([pairs, back], 1))
+        pairs = random_edges(counts[source], counts[target], MISLEADING_DEGREE, rng, both_ways=reverse is None)
+        graph[source, name, target].edge_index = _tensor(pairs)
         if reverse:
-            graph[target, reverse, source].edge_index = _tensor(back)
+            graph[target, reverse, source].edge_index = _tensor(pairs[::-1])
     relations = path_relations(path)
     graph.planted = {
         "path": path, "node_types": types, "relations": [list(edge_type) for edge_type in relations],

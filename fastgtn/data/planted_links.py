@@ -82,10 +82,11 @@ def link(
     }
 
 
-def random_edges(sources: int, targets: int, degree: int, rng: Generator) -> Array:
-    """Edges [2, E] without any meaning: every source draws `degree` targets."""
+def random_edges(sources: int, targets: int, degree: int, rng: Generator, *, both_ways: bool) -> Array:
+    """Edges [2, E] without any meaning: every source draws `degree` targets, who answer if `both_ways`."""
     row = np.repeat(np.arange(sources), degree)
-    return _distinct(np.stack([row, rng.integers(targets, size=len(row))]), targets)
+    edges = np.stack([row, rng.integers(targets, size=len(row))])
+    return _distinct(np.concatenate([edges, edges[::-1]], axis=1) if both_ways else edges, targets)
 
 
 def _beside(path: list[str], k: int, node_type: str) -> bool:

@@ -12,6 +12,7 @@ from fastgtn.data import metrics
 from fastgtn.errors import InputError, nearest
 
 Kind = Literal["single", "multi", "ranking"]
+MOST_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,8 @@ def _class_names(labels: Tensor, names: Sequence[str] | None, num_classes: int |
     expected = len(names) if names is not None else num_classes if num_classes is not None else found
     if found > expected or expected < 1 or (labels.dim() == 2 and found != expected):
         raise InputError(f"labels have {found} classes but {expected} are declared: make the two agree.")
+    if expected > MOST_CLASSES:
+        raise InputError(f"{expected:,} classes are too many: number them 0, 1, 2 …, at most {MOST_CLASSES:,}.")
     return tuple(names) if names is not None else tuple(str(c) for c in range(expected))
 
 

@@ -1,0 +1,110 @@
+"""Which graphs there are and where: the data folder, names, the statistics that the paper prints."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch_geometric.data import HeteroData
+
+from fastgtn.data import archive
+from fastgtn.data.planted import make_planted
+from fastgtn.data.task import NodeTask
+from fastgtn.errors import InputError, nearest
+
+BUILT_IN = "planted"
+
+
+@dataclass(frozen=True)
+class PaperStatistics:
+    """One row of the paper's table of datasets; edges of homogeneous graphs are counted undirected."""
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+    train: int
+    val: int
+    test: int
+
+
+PAPER = {
+    "dblp": PaperStatistics(18405, 67496, 334, 4, 800, 400, 2857),  # a slip of the pen: the data have 67946 edges
+    "acm": PaperStatistics(8994, 25922, 1902, 3, 600, 300, 2125),
+    "imdb": PaperStatistics(12772, 37288, 1256, 3, 300, 300, 2339),
+    "oag-cs": PaperStatistics(1116163, 28427508, 768, 3505, 147769, 33582, 46711),
+    "oag-ml": PaperStatistics(227144, 4249598, 768, 1447, 19902, 6112, 7911),
+    "oag-nn": PaperStatistics(66211, 845916, 768, 929, 4745, 1057, 2311),
+    "airport": PaperStatistics(1190, 13599, 238, 4, 119, 238, 833),
+    "blogcatalog": PaperStatistics(5196, 171743, 8189, 6, 519, 1039, 3638),
+    "citeseer": PaperStatistics(3327, 4552, 3703, 6, 120, 500, 1000),
+    "cora": PaperStatistics(2708, 5278, 1433, 7, 140, 500, 1000),
+    "flickr": PaperStatistics(7575, 239738, 12047, 9, 757, 1515, 5303),
+    "ppi": PaperStatistics(10076, 157213, 50, 121, 1007, 2015, 7054),
+}
+
+
+def load(
+    name_or_path: str | Path, *, data_dir: str | Path | None = None, seed: int = 0, val_fraction: float = 0.2
+) -> tuple[HeteroData, NodeTask | None]:
+    """Load a graph and its task: by name from the data folder, from an archive's path, or the built-in "planted".
+
+    Args:
+        seed: Draws the validation split where the archive has none; it does not change the graph.
+        val_fraction: Share of the training nodes that are then drawn.
+    """
+    path = locate(name_or_path, data_dir=data_dir)
+    return make_planted() if path is None else archive.read(path, val_fraction=val_fraction, seed=seed)
+
+
+def checksum(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> str:
+    """The sha256 of a graph's content, for the record of a run."""
+    path = locate(name_or_path, data_dir=data_dir)
+    return archive.content_checksum(*make_planted()) if path is None else archive.checksum(path)
+
+
+def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> Path | None:
+    """The archive that a name or a path means; None for the built-in graph."""
+    text, path = str(name_or_path), Path(name_or_path)
+    if text == BUILT_IN:
+        return None
+    if path.suffix == ".npz" or len(path.parts) != 1 or path.is_absolute():
+        return path
+    found = available(data_dir)
+    if text in found:
+        return found[text]
+    if _is_archive(path):
+        return path
+    folder = data_folder(data_dir)
+    if text in PAPER:
+        raise InputError(
+            f'the dataset "{text}" is not in {folder}: bring it in with "fastgtn data import" or "make" '
+            "(docs/importing.md), or name another folder with --data-dir."
+        )
+    raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, [*found, *PAPER, BUILT_IN])} (fastgtn data ls)')
+
+
+def available(data_dir: str | Path | None = None) -> dict[str, Path]:
+    """The archives in the data folder by name, the built-in graph not among them."""
+    folder = data_folder(data_dir)
+    if not folder.is_dir():
+        return {}
+    archives = (path for path in sorted(folder.iterdir()) if _is_archive(path) and path.name[0] != ".")
+    return {path.name.removesuffix(".npz"): path for path in archives}
+
+
+def data_folder(data_dir: str | Path | None = None) -> Path:
+    """Where graphs are looked for: `data_dir`, else FASTGTN_DATA, else ../shared/data, else the user's cache."""
+    named = data_dir or os.environ.get("FASTGTN_DATA")
+    if named:
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            raise InputError(f"the data folder {folder} does not exist: see --data-dir and FASTGTN_DATA.")
+        return folder
+    beside_the_source = Path(__file__).resolve().parents[3] / "shared" / "data"
+    if beside_the_source.is_dir():
+        return beside_the_source
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastgtn"
+
+
+def _is_archive(path: Path) -> bool:
+    return (path.suffix == ".npz" and path.is_file()) or (path / "num_nodes.npy").is_file()
