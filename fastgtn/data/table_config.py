@@ -1,5 +1,6 @@
 """graph.toml: which tables are node types, which are relations, what is predicted."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -127,8 +128,9 @@ def read_config(path: Path) -> GraphConfig:
 def _explain(error: ValidationError) -> str:
     """One line for the most telling of pydantic's complaints."""
     problems = error.errors()
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    where = [str(part) for part in problem["loc"] if str(part) not in _BRANCHES]
+    deepest = max(problems, key=lambda p: len(p["loc"]))  # of a union, the branch that the user meant
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), deepest)
+    where = [str(part) for i, part in enumerate(problem["loc"]) if i < 2 or not _UNION_BRANCH.match(str(part))]
     section, key = ".".join(where[:-1]) or "the top level", where[-1] if where else ""
     if problem["type"] == "extra_forbidden":
         return f'[{section}] has no key "{key}"; {nearest(key, _keys(where))}'
@@ -140,7 +142,7 @@ def _explain(error: ValidationError) -> str:
     )
 
 
-_BRANCHES = ("Fractions", "Feature", "str", "list[str]", "dict[str,union[literal,Feature]]")  # of pydantic's unions
+_UNION_BRANCH = re.compile(r"(Fractions|Feature|str)$|(literal|list|dict)\[")  # pydantic's, not the user's, words
 
 
 def _keys(where: list[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Rows from CSV and Parquet files, from SQL over them, and from SQLite: always as the same few column types."""
 
+import glob
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,8 +46,10 @@ class Tables:
         wanted = list(dict.fromkeys(columns))
         if source.database is not None:
             table = self._read_sqlite(source, wanted, where)
+        elif source.sql is not None:
+            table = self._select(wanted, self._query(source.sql, where), where, "the query")
         else:
-            table = self._read_duckdb(self._relation(source, where, set(text)), wanted, where, str(source))
+            table = self._read_file(str(source.table), wanted, where, text)
         if not table.num_rows:
             raise InputError(f"[{where}]: {source} has no rows.")
         return pa.table({name: _plain(table[name], f'[{where}]: column "{name}"') for name in wanted})
@@ -55,36 +58,44 @@ class Tables:
         """True where the source is text without types of its own."""
         return source.database is None and source.table is not None and source.table.lower().endswith(CSV_ENDINGS)
 
-    def _relation(self, source: Source, where: str, text: set[str]) -> str:
-        """The FROM part: a reader of a file, or the user's query in brackets."""
-        if source.sql is not None:
-            query = source.sql.strip().rstrip(";")
-            with _explained(where, "sql"):
-                statements = self.connection.extract_statements(query)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise InputError(f"[{where}]: sql must be one SELECT statement.")
-            return f"({query}\n)"
-        path = self.folder / str(source.table)
+    def _query(self, sql: str, where: str) -> str:
+        query = sql.strip().rstrip(";")
+        with _explained(where, "sql"):
+            statements = self.connection.extract_statements(query)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise InputError(f"[{where}]: sql must be one SELECT statement.")
+        return f"({query}\n)"
+
+    def _read_file(self, table: str, columns: list[str], where: str, text: tuple[str, ...]) -> pa.Table:
+        path = self.folder / table
         if not path.is_file():
             raise InputError(f"[{where}]: there is no file {path}.")
-        name = "'" + str(path).replace("'", "''") + "'"
+        name = _literal(glob.escape(str(path)))  # DuckDB takes file names for patterns
         if path.name.lower().endswith(".parquet"):
-            return f"read_parquet({name})"
-        if not self.is_csv(source):
+            return self._select(columns, f"read_parquet({name})", where, path.name)
+        if not path.name.lower().endswith(CSV_ENDINGS):
             raise InputError(f"[{where}]: {path.name} must end in .csv, .tsv or .parquet; read others by sql.")
-        reader = f"read_csv({name}, header = true, sample_size = -1, auto_type_candidates = {CSV_TYPES}"
-        with _explained(where, path.name):
-            header = self.connection.sql(f"SELECT * FROM {reader}, all_varchar = true) LIMIT 0").columns
-        as_text = ", ".join("'" + c.replace("'", "''") + "': 'VARCHAR'" for c in header if c in text)
-        return f"{reader}, types = {{{as_text}}})" if as_text else f"{reader})"
+        as_text = f"read_csv({name}, header = true, all_varchar = true)"
+        if set(columns) <= set(text):  # no types to find: one pass over the file less
+            return self._select(columns, as_text, where, path.name)
+        self._check_columns(columns, as_text, where, path.name)
+        types = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in text)
+        # the types are found in all rows, not in a sample: a late fraction or word must not fail or be lost
+        typed = f"sample_size = -1, auto_type_candidates = {CSV_TYPES}" + (f", types = {{{types}}}" if types else "")
+        return self._fetch(columns, f"read_csv({name}, header = true, {typed})", where, path.name)
 
-    def _read_duckdb(self, relation: str, columns: list[str], where: str, what: str) -> pa.Table:
+    def _select(self, columns: list[str], relation: str, where: str, what: str) -> pa.Table:
+        self._check_columns(columns, relation, where, what)
+        return self._fetch(columns, relation, where, what)
+
+    def _check_columns(self, columns: list[str], relation: str, where: str, what: str) -> None:
         with _explained(where, what):
             present = self.connection.sql(f"SELECT * FROM {relation} LIMIT 0").columns
-        _check_columns(columns, present, where, what)
-        quoted = ", ".join(_quote(column) for column in columns)
+        _check_present(columns, present, where, what)
+
+    def _fetch(self, columns: list[str], relation: str, where: str, what: str) -> pa.Table:
         with _explained(where, what):
-            return self.connection.sql(f"SELECT {quoted} FROM {relation}").to_arrow_table()
+            return self.connection.sql(f"SELECT {', '.join(map(_quote, columns))} FROM {relation}").to_arrow_table()
 
     def _read_sqlite(self, source: Source, columns: list[str], where: str) -> pa.Table:
         path = self.folder / str(source.database)
@@ -94,7 +105,7 @@ class Tables:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
             present = [d[0] for d in connection.execute(f"SELECT * FROM {relation} LIMIT 0").description]
-            _check_columns(columns, present, where, path.name)
+            _check_present(columns, present, where, path.name)
             rows = connection.execute(f"SELECT {', '.join(map(_quote, columns))} FROM {relation}")
             return _from_rows(rows, columns, where)
         except sqlite3.Error as error:
@@ -152,10 +163,14 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_string()
 
 
-def _check_columns(wanted: list[str], present: list[str], where: str, what: str) -> None:
+def _check_present(wanted: list[str], present: list[str], where: str, what: str) -> None:
     for column in wanted:
         if column not in present:
             raise InputError(f'[{where}]: {what} has no column "{column}"; {nearest(column, present)}')
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _quote(name: str) -> str:

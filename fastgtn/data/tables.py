@@ -123,7 +123,8 @@ def _merged(source: Array, target: Array, weight: Array | None, width: int) -> t
     """Sort the edges; rows that repeat a pair become one edge, and their weights are added."""
     key = source * width + target
     if weight is None:
-        key = np.unique(key)
+        key.sort()
+        key = key[np.diff(key, prepend=-1) > 0]
         return key // width, key % width, None
     order = np.lexsort((weight, key))  # by weight too: a sum must not depend on the order of the rows
     key = key[order]
