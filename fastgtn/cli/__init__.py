@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from fastgtn.cli import data
 from fastgtn.cli.output import complain
 from fastgtn.errors import InputError
 
@@ -13,6 +14,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

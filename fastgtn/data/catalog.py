@@ -7,6 +7,7 @@ from pathlib import Path
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import archive
+from fastgtn.data.decode import Labels
 from fastgtn.data.planted import make_planted
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError, nearest
@@ -54,6 +55,15 @@ def load(
     """
     path = locate(name_or_path, data_dir=data_dir)
     return make_planted() if path is None else archive.read(path, val_fraction=val_fraction, seed=seed)
+
+
+def load_labels(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> tuple[HeteroData, Labels | None]:
+    """Load a graph with its labels as they are stored, even where they make no valid task: for looking and checking."""
+    path = locate(name_or_path, data_dir=data_dir)
+    if path is not None:
+        return archive.read_labels(path)
+    graph, task = make_planted()
+    return graph, Labels.of(task)
 
 
 def checksum(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> str:

@@ -33,6 +33,15 @@ class Labels:
     test: Tensor
     class_names: tuple[str, ...] | None
 
+    @classmethod
+    def of(cls, task: NodeTask) -> "Labels":
+        """The labels of a task, as its archive would store them."""
+        train, val = task.train.nodes, task.val.nodes
+        if task.val_is_drawn:
+            train = torch.cat([train, val]).sort().values
+        stored_val = None if task.val_is_drawn else val
+        return cls(task.target, task.kind, task._labels, train, stored_val, task.test_nodes, task.class_names)
+
     def task(self, *, val_fraction: float, seed: int) -> NodeTask:
         """The task; where no validation split is stored, it is drawn from the training nodes by seed."""
         return NodeTask.from_labels(
