@@ -10,10 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from torch_geometric.data import HeteroData
 
 from fastgtn.cli.output import emit_json, say, stderr
-from fastgtn.data import archive, tables
-from fastgtn.data.importers import IMPORTERS, gtn
+from fastgtn.data import archive, importers, tables
 from fastgtn.data.task import NodeTask
-from fastgtn.errors import InputError, nearest
+from fastgtn.errors import InputError
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="The archive to write: a .npz file, or a folder.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the archive if it exists.")]
@@ -21,7 +20,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 
 def import_graph(
-    kind: Annotated[str, typer.Argument(help=f"Format of the files: {', '.join(IMPORTERS)}.")],
+    kind: Annotated[str, typer.Argument(help=f"Format of the files: {', '.join(importers.IMPORTERS)}.")],
     path: Annotated[Path, typer.Argument(help="The file, the folder, or the common beginning of the files.")],
     out: Out,
     types: Annotated[
@@ -31,14 +30,8 @@ def import_graph(
     as_json: AsJson = False,
 ) -> None:
     """Bring in a graph from the files of the field: GTN, GAug, Planetoid, MATLAB, GraphSAGE, HGB, PyG."""
-    if kind not in IMPORTERS:
-        raise InputError(f'no importer "{kind}"; {nearest(kind, IMPORTERS)}')
-    if types is not None and kind != "gtn":
-        raise InputError(f"--types names the node types of gtn files; {kind} files bring their own.")
     check_free(out, force)
-    if not path.parent.exists():
-        raise InputError(f"there is no {path}.")
-    graph, task = IMPORTERS[kind](path) if types is None else gtn.read(path, types=types)
+    graph, task = importers.import_graph(kind, path, types=types)
     archive.write(out, graph, task, meta={"importer": kind}, overwrite=force)
     report(graph, task, out, as_json)
 

@@ -32,8 +32,8 @@ def draw_split(labels: Array, fractions: tuple[float, float, float], *, seed: in
     rank = np.arange(len(nodes)) - np.repeat(start, count)
     parts, begin = [], np.zeros(len(nodes), np.int64)
     for share in np.cumsum(fractions):
-        # rounding the running total keeps both the shares of each class and the sizes of the whole
-        quota = np.floor(share * (start + count) + 0.5) - np.floor(share * start + 0.5)
+        # rounding down the running total keeps the shares of each class and the sizes of the whole alike
+        quota = np.floor(share * (start + count) + 1e-9) - np.floor(share * start + 1e-9)
         end = np.repeat(quota.astype(np.int64), count)
         parts.append(torch.from_numpy(np.sort(nodes[(begin <= rank) & (rank < end)])))
         begin = np.maximum(begin, end)

@@ -34,8 +34,9 @@ def holds_number_lists(column: pa.ChunkedArray) -> bool:
 def numbers(column: pa.ChunkedArray, what: str) -> Array:
     """A column of numbers as float64; text, missing and infinite values are refused."""
     if is_text(column) or is_list(column):
-        example = next((v for v in column.to_pylist() if v is not None), None) if len(column) < 10**6 else None
-        raise InputError(f"{what} holds {'text' if is_text(column) else 'lists'}, not numbers (as {example!r}).")
+        kind = "text" if is_text(column) else "lists"
+        example = next((f", as {v.as_py()!r}" for v in column.drop_null().slice(0, 1)), "")
+        raise InputError(f"{what} holds {kind}, not numbers{example}.")
     values: Array = np.asarray(column.cast(pa.float64()).combine_chunks().fill_null(np.nan))
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

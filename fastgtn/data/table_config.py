@@ -173,6 +173,8 @@ def _check_names(config: GraphConfig, path: Path) -> None:
                 f'{path}: {where} names the node type "{node_type}", which has no section; '
                 + nearest(node_type, config.nodes)
             )
+    if config.task and config.task.label in config.nodes[config.task.target].feature_columns:
+        raise InputError(f'{path}: the label "{config.task.label}" is among the features; it would give itself away.')
     for name in config.relations:
         if name.startswith("rev_") and name.removeprefix("rev_") in config.relations:
             raise InputError(f'{path}: the relation name "{name}" is that of an added reverse; choose another.')

@@ -60,6 +60,8 @@ class Tables:
 
     def _query(self, sql: str, where: str) -> str:
         query = sql.strip().rstrip(";")
+        if "," in str(self.folder.resolve()):
+            raise InputError(f"[{where}]: DuckDB finds no files in a folder with a comma in its name: {self.folder}.")
         with _explained(where, "sql"):
             statements = self.connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:

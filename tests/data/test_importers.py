@@ -16,12 +16,12 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from fastgtn.data import archive
-from fastgtn.data.importers import IMPORTERS, gaug, graphsage, gtn, hgb, mat, planetoid, pyg
+from fastgtn.data.importers import IMPORTERS, gaug, graphsage, gtn, hgb, import_graph, mat, planetoid, pyg
 from fastgtn.errors import InputError
 
 
 def save(path: Path, value: Any, protocol: int = 2) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(pickle.dumps(value, protocol))
 
 
@@ -148,6 +148,13 @@ def test_gaug_with_several_labels_per_node(tmp_path: Path) -> None:
         gaug.read(tmp_path / "cora")
 
 
+def gaug_files(folder: Path) -> None:
+    save(folder / "a_adj.pkl", matrix(3, (0, 1)))
+    save(folder / "a_features.pkl", np.eye(3))
+    save(folder / "a_labels.pkl", np.array([0, 1, 1]))
+    save(folder / "a_tvt_nids.pkl", [[0], [1], [2]])
+
+
 def planetoid_files(folder: Path) -> None:
     """Nodes 0–2 known, tested 4 and 3 in this order, 5 missing, tested 6."""
     one_hot = np.eye(2, dtype=np.int32)
@@ -270,6 +277,8 @@ def test_hgb_folder_and_zip(tmp_path: Path, zipped: bool) -> None:
         ("node.dat", "0\tHeat\t0\t1,2\n1\tUp\t0\t1\n", "different numbers of features"),
         ("node.dat", "x\tHeat\t0\n", "not a whole number"),
         ("node.dat", "", "it is empty"),
+        ("label.dat", "0\tHeat\t0\t-1\n", "they count from zero"),
+        ("label.dat", "0\tHeat\t0\t0\n3\tAnn\t1\t0\n", "more than one type"),
     ],
 )
 def test_hgb_refuses(tmp_path: Path, file: str, text: str, message: str) -> None:
@@ -322,6 +331,33 @@ def test_pyg_refuses_foreign_classes_and_runs_nothing(tmp_path: Path) -> None:
         pyg.read(tmp_path / "tensor.pt")
 
 
+def test_whatever_a_malformed_file_provokes_is_one_clear_error(tmp_path: Path) -> None:
+    """Each file of each format in turn is replaced by contents that are readable but mean nothing."""
+    nonsense: list[Any] = [{}, [], 3, None, "x", [[1, [2]]], {"nodes": [1], "links": [2]}, np.zeros(2), [None] * 3]
+    for kind, make in (("gtn", gtn_folder), ("planetoid", planetoid_files), ("gaug", gaug_files)):
+        folder = tmp_path / kind
+        folder.mkdir()
+        make(folder)
+        for file in sorted(folder.glob("*.pkl" if kind != "planetoid" else "ind.tiny.[atgy]*")):
+            good = file.read_bytes()
+            for value in nonsense[file.suffix == ".graph" :]:  # an empty dictionary is a graph without links
+                save(file, value)
+                with pytest.raises(InputError):
+                    import_graph(kind, folder)
+            file.write_bytes(good)
+        import_graph(kind, folder)
+    graphsage_files(tmp_path, by_place=True)
+    for file in sorted(tmp_path.glob("toy-*.json")):
+        good = file.read_bytes()
+        for value in [*nonsense[:7], {"a": "x", "b": [1], "c": None}]:
+            file.write_text(json.dumps(value))
+            if value == {} and "id_map" in file.name:
+                continue  # no map: rows in the order of the nodes
+            with pytest.raises(InputError):
+                import_graph("graphsage", tmp_path)
+        file.write_bytes(good)
+
+
 @pytest.mark.parametrize("kind", sorted(IMPORTERS))
 def test_every_importer_round_trips_through_an_archive(kind: str, tmp_path: Path) -> None:
     source = tmp_path / "in"
@@ -329,10 +365,7 @@ def test_every_importer_round_trips_through_an_archive(kind: str, tmp_path: Path
     if kind == "gtn":
         gtn_folder(source)
     elif kind == "gaug":
-        save(source / "a_adj.pkl", matrix(3, (0, 1)))
-        save(source / "a_features.pkl", np.eye(3))
-        save(source / "a_labels.pkl", np.array([0, 1, 1]))
-        save(source / "a_tvt_nids.pkl", [[0], [1], [2]])
+        gaug_files(source)
     elif kind == "planetoid":
         planetoid_files(source)
     elif kind == "mat":

@@ -61,9 +61,7 @@ def test_arrays_matrices_and_containers_come_back(protocol: int) -> None:
     assert same(value, safe_pickle.loads(pickle.dumps(value, protocol)))
 
 
-@pytest.mark.parametrize(
-    "layout", ["csr_matrix", "csc_matrix", "coo_matrix", "csr_array", "csc_array", "coo_array"]
-)
+@pytest.mark.parametrize("layout", ["csr_matrix", "csc_matrix", "coo_matrix", "csr_array", "csc_array", "coo_array"])
 def test_sparse_layouts_become_csr(layout: str) -> None:
     dense = np.array([[0, 2, 0], [1, 0, 3]])
     loaded = safe_pickle.loads(pickle.dumps(getattr(sp, layout)(dense)))
@@ -103,9 +101,7 @@ def test_python_2_array_written_as_text() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(
-    "trick", ["system", "popen", "eval", "exec", "nested", "in_array", "open", "in_dict_key"]
-)
+@pytest.mark.parametrize("trick", ["system", "popen", "eval", "exec", "nested", "in_array", "open", "in_dict_key"])
 def test_exploits_are_refused_and_run_nothing(trick: str, protocol: int, tmp_path: Path) -> None:
     proof = tmp_path / "it-ran"
     code = f"open({str(proof)!r}, 'w').close()"
@@ -152,9 +148,7 @@ HOSTILE_NAMES = [
 
 @pytest.mark.parametrize(("module", "name"), HOSTILE_NAMES)
 def test_names_outside_the_list_are_refused_also_when_dotted(module: bytes, name: bytes) -> None:
-    stack_global = (
-        b"\x80\x04\x8c" + bytes([len(module)]) + module + b"\x8c" + bytes([len(name)]) + name + b"\x93."
-    )
+    stack_global = b"\x80\x04\x8c" + bytes([len(module)]) + module + b"\x8c" + bytes([len(name)]) + name + b"\x93."
     for data in (b"\x80\x02c" + module + b"\n" + name + b"\n.", stack_global):
         with pytest.raises(InputError, match="the pickle asks for"):
             safe_pickle.loads(data)

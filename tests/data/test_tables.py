@@ -291,6 +291,7 @@ BAD_GRAPHS = {
     "missing table": ('table = "shops.csv"', 'sql = "SELECT * FROM nowhere"', "the query cannot be read"),
     "missing database": ('table = "shops.csv"', 'table = "t"\ndatabase = "no.sqlite"', "there is no database"),
     "lists as ids": ('table = "shops.csv"', 'sql = "SELECT [1] AS id"', "holds lists; ids are"),
+    "label as feature": ('["age", "town"]', '["age", "segment"]', "it would give itself away"),
     "reverse name": ("[relations.visits]", "[relations.rev_visits]", None),
 }
 
@@ -307,6 +308,21 @@ def test_bad_graph_files_are_named(case: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message) as error:
         tables.build(path)
     assert "\n" not in str(error.value)
+
+
+def test_odd_types_and_folders(tmp_path: Path) -> None:
+    for value, message in (("{'a': 1}", "has the type struct"), ("'x'::BLOB", None), ("DATE '2020-02-03'", None)):
+        graph = f'[nodes.t]\nsql = """SELECT 1 AS id, {value} AS v"""\nid = "id"\nfeatures = ["v"]\n'
+        (tmp_path / "graph.toml").write_text(graph)
+        if message is None:
+            assert tables.build(tmp_path / "graph.toml")[0].meta["features"]["t"] in (["v=x"], ["v=2020-02-03"])
+            continue
+        with pytest.raises(InputError, match=message):
+            tables.build(tmp_path / "graph.toml")
+    (tmp_path / "a, b").mkdir()
+    (tmp_path / "a, b" / "graph.toml").write_text(graph)
+    with pytest.raises(InputError, match="comma in its name"):
+        tables.build(tmp_path / "a, b" / "graph.toml")
 
 
 def test_a_column_of_names_is_not_a_feature(tmp_path: Path) -> None:

@@ -17,7 +17,11 @@ def read(path: Path) -> tuple[HeteroData, NodeTask]:
     adjacency, features, labels, splits = (
         load(Path(f"{prefix}_{part}.pkl")) for part in ("adj", "features", "labels", "tvt_nids")
     )
-    graph = homogeneous(as_csr(adjacency, f"{prefix}_adj.pkl"), features, name=Path(prefix).name.lower())
+    graph = homogeneous(
+        as_csr(adjacency, f"{prefix}_adj.pkl"),
+        as_csr(features, f"{prefix}_features.pkl"),
+        name=Path(prefix).name.lower(),
+    )
     labels, N = np.asarray(labels), graph["node"].num_nodes
     if len(labels) != N:
         raise InputError(f"{prefix}_labels.pkl has {len(labels)} rows but the graph has {N} nodes.")

@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from torch_geometric.data import HeteroData
 
+from fastgtn.data.arrays import BOMB_BYTES, BOMB_RATIO
 from fastgtn.data.feature_matrix import feature_tensor
 from fastgtn.data.importers.assemble import Array
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
+
+MAX_CLASSES = 100_000  # a class number beyond this is a slip, and a matrix of that width would not fit
 
 
 def read(path: Path) -> tuple[HeteroData, NodeTask | None]:
@@ -107,6 +110,8 @@ def _task(path: Path, nodes: _Nodes, info: dict[str, Any]) -> NodeTask | None:
     classes = _integers([label for labels in several for label in labels], "label.dat")
     known = info.get("label.dat", {}).get("node type", {}).get(str(target), {})
     C = max(int(classes.max()) + 1, len(known))
+    if classes.min() < 0 or C > MAX_CLASSES:
+        raise InputError(f"label.dat has classes from {classes.min()} to {classes.max()}; they count from zero.")
     one_hot = torch.zeros(int((nodes.types == target).sum()), C)
     local = nodes.local[places]
     one_hot[local[owner], classes] = 1
@@ -169,7 +174,10 @@ def _open(path: Path, name: str) -> IO[str]:
     if path.is_dir():
         return (path / name).open(encoding="utf-8", errors="replace")
     archive = zipfile.ZipFile(path)
-    return io.TextIOWrapper(archive.open(str(_member(path, name))), encoding="utf-8", errors="replace")
+    member = archive.getinfo(str(_member(path, name)))
+    if member.file_size > max(BOMB_BYTES, BOMB_RATIO * member.compress_size):
+        raise InputError(f"{path}: {name} unpacks to {member.file_size:,} bytes, which is refused.")
+    return io.TextIOWrapper(archive.open(member), encoding="utf-8", errors="replace")
 
 
 def _member(path: Path, name: str) -> str | None:

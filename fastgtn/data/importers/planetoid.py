@@ -19,17 +19,19 @@ VALIDATION_NODES = 500  # those right after the training nodes, as everyone who 
 def read(path: Path) -> tuple[HeteroData, NodeTask]:
     """Read one dataset; `path` is `folder/ind.NAME`, or a folder that holds only one."""
     prefix = prefix_of(path, ".graph")
-    y, tx, ty, allx, ally, links = (
-        load(Path(f"{prefix}.{part}")) for part in ("y", "tx", "ty", "allx", "ally", "graph")
+    y, tx, ty, allx, ally = (
+        as_csr(load(Path(f"{prefix}.{part}")), f"{prefix}.{part}") for part in ("y", "tx", "ty", "allx", "ally")
     )
-    test = _test_index(Path(f"{prefix}.test.index"), len(ally))
-    features = _in_order(as_csr(allx, f"{prefix}.allx"), as_csr(tx, f"{prefix}.tx"), test)
-    one_hot = _in_order(as_csr(ally, f"{prefix}.ally"), as_csr(ty, f"{prefix}.ty"), test).toarray()
+    test = _test_index(Path(f"{prefix}.test.index"), ally.shape[0])
+    features = _in_order(allx, tx, test)
+    one_hot = _in_order(ally, ty, test).toarray()
     # Citeseer has isolated nodes without a label: all zeros
     labels = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
     name = Path(prefix).name.removeprefix("ind.").lower()
+    links = load(Path(f"{prefix}.graph"))
     graph = homogeneous(_adjacency(links, len(labels)), features, name=name)
-    train_end, val_end = len(y), min(len(y) + VALIDATION_NODES, len(ally))
+    train_end = y.shape[0]
+    val_end = min(train_end + VALIDATION_NODES, ally.shape[0])
     return graph, node_task(
         labels,
         train=torch.arange(train_end),

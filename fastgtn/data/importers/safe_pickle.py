@@ -27,8 +27,8 @@ def load(path: Path, *, encoding: str = "latin1") -> Any:
         return loads(path.read_bytes(), encoding=encoding)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: no such file ({error.strerror})") from None
 
 
 def loads(data: bytes, *, encoding: str = "latin1") -> Any:
