@@ -1,7 +1,7 @@
 """The first linear map of a model, whatever the nodes bring along."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,8 @@ class InputLinear(nn.Module):
         self.dropout = dropout
         # Module names may not hold every character that a node type may: number the blocks instead.
         self.keys = (*widths, *embedded)
-        self.embedded = frozenset(embedded)
+        self.widths, self.embedded = dict(widths), dict(embedded)
+        self.out_features = out_features
         self.weights = nn.ParameterList(torch.empty(n, out_features) for n in (*widths.values(), *embedded.values()))
         self.reset_parameters()
 
@@ -58,14 +59,13 @@ class InputLinear(nn.Module):
         return matrix @ weight
 
     def _require(self, features: Features) -> None:
-        mine = {key: weight.size(0) for key, weight in zip(self.keys, self.weights, strict=True)}
-        theirs = features.widths | features.embedded
-        if mine != theirs or set(features.embedded) != self.embedded:
+        if (self.widths, self.embedded) != (features.widths, features.embedded):
             raise InputError(
-                f"the model was built for features ({_listed(mine, self.embedded)}), but got "
-                f"({_listed(theirs, features.embedded)}). Both graphs must have the same feature columns."
+                f"the model was built for features ({_listed(self.widths, self.embedded)}), but got "
+                f"({_listed(features.widths, features.embedded)}). Both graphs must have the same feature columns."
             )
 
 
-def _listed(sizes: Mapping[str, int], embedded: Container[str]) -> str:
-    return ", ".join(f"{key} {size}{' embeddings' if key in embedded else ''}" for key, size in sizes.items())
+def _listed(widths: Mapping[str, int], embedded: Mapping[str, int]) -> str:
+    words = [f"{key} {count}" for key, count in widths.items()]
+    return ", ".join([*words, *(f"{key} {count} embeddings" for key, count in embedded.items())])

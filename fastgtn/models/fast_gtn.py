@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,8 @@ from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
-from fastgtn.models.inputs import Graph, Input, as_sizes, plan_hops
+from fastgtn.models.gtn import GTN
+from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
 from fastgtn.models.non_local import NON_LOCAL, NonLocal, NonLocalOptions
 from fastgtn.relations import IDENTITY, Hops, Relation
 
@@ -111,8 +113,30 @@ class FastGTN(nn.Module):
         widths = [layer.aggregate.out_features for layer in layers]
         self.linears = nn.ModuleList(nn.Linear(w, num_channels * out_features, bias=False) for w in widths[:-1])
         self.out_features = widths[-1]
-        self._filters = tuple(layer.filters for layer in layers)
         self.needs_all_rows = non_local is not None  # every row then depends on all rows
+
+    @classmethod
+    def from_gtn(cls, gtn: GTN) -> FastGTN:
+        r"""The same function as a GTN, given a row-normalised stack; own share :math:`γ_F = γ / (1 + γ)`."""
+        aggregations = gtn.aggregations()
+        model = cls(
+            Features.like(gtn.input.widths, gtn.input.embedded), gtn.input.out_features, gtn.relations,
+            path_length=gtn.path_length, num_channels=gtn.num_channels, num_layers=len(gtn.aggregates),
+            gamma=gtn.gamma / (1 + gtn.gamma), aggregate=aggregations[0].mode, activation=aggregations[0].activation,
+            dropout=gtn.dropout, bias=gtn.biases is not None,
+        ).to(gtn.filters.logits.dtype)  # fmt: skip
+        C = gtn.num_channels
+        with torch.no_grad():
+            for mine, shared in zip(model.input.weights, gtn.input.weights, strict=True):
+                mine.copy_(shared.repeat(1, C))  # W is shared over GTN's channels
+            for mine, shared in zip(model.linears.parameters(), gtn.linears.parameters(), strict=True):
+                mine.copy_(shared.repeat(C, 1))
+            for number, layer in enumerate(model.typed_layers()):
+                layer.filters.load_state_dict(gtn.filters.state_dict())
+                layer.aggregate.load_state_dict(aggregations[number].state_dict())
+                if layer.bias is not None and gtn.biases is not None:
+                    layer.bias.copy_(gtn.biases[number].expand(C, -1))
+        return model
 
     @property
     def num_hops(self) -> int:
@@ -121,7 +145,11 @@ class FastGTN(nn.Module):
 
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices of each layer."""
-        return list(self._filters)
+        return [layer.filters for layer in self.typed_layers()]
+
+    def typed_layers(self) -> list[FastGTNLayer]:
+        """The layers; a ModuleList does not know what it holds."""
+        return cast(list[FastGTNLayer], list(self.layers))
 
     def forward(self, x: Input, graph: Graph) -> Tensor:
         """Representations [N, out], or of the planned targets only.
@@ -146,11 +174,3 @@ def insert_non_local(relations: Sequence[Relation]) -> tuple[Relation, ...]:
     """The non-local relation joins the others; the identity stays last."""
     kept = tuple(r for r in relations if r != IDENTITY)
     return (*kept, NON_LOCAL, *((IDENTITY,) if IDENTITY in relations else ()))
-
-
-def check_hyper_parameters(*, num_layers: int, dropout: float) -> None:
-    """Refuse numbers that no model can have."""
-    if num_layers < 1:
-        raise InputError(f"num_layers must be at least 1, but got {num_layers}.")
-    if not 0 <= dropout < 1:
-        raise InputError(f"dropout must lie in [0, 1), but got {dropout}.")

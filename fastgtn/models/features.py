@@ -113,6 +113,14 @@ class Features:
             shared = bool(data.get("shared_features", False)) if "shared_features" in data else False
         return _shared(matrices) if shared else _per_type(matrices, counts)
 
+    @staticmethod
+    def like(widths: Mapping[str, int], embedded: Mapping[str, int]) -> Features:
+        """No rows, but the blocks that a model is built for."""
+        none = torch.empty(0, dtype=torch.int64)
+        blocks = [FeatureBlock(key, none, none, torch.empty(0, width), width) for key, width in widths.items()]
+        blocks += [FeatureBlock(key, none, none, None, count) for key, count in embedded.items()]
+        return Features(tuple(blocks), 0)
+
     @property
     def widths(self) -> dict[str, int]:
         """Features per block: what a model must be built for."""

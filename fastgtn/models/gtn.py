@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +12,9 @@ from torch import Tensor, nn
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
 from fastgtn.models.encoders import InputLinear
-from fastgtn.models.fast_gtn import check_hyper_parameters
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
-from fastgtn.models.inputs import Graph, Input, as_sizes, plan_hops
+from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
 from fastgtn.models.learned import learned_graphs
 from fastgtn.relations import Hops, Relation, RelationStack
 from fastgtn.relations.checks import check_non_negative
@@ -74,6 +74,10 @@ class GTN(nn.Module):
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices; all layers share one learned graph."""
         return [self.filters]
+
+    def aggregations(self) -> list[ChannelAggregation]:
+        """How each GNN layer joins its channels; a ModuleList does not know what it holds."""
+        return cast(list[ChannelAggregation], list(self.aggregates))
 
     def forward(self, x: Input, graph: Graph) -> Tensor:
         """Representations [N, out], or of the planned targets only.

@@ -34,3 +34,11 @@ def plan_hops(x: Input, graph: Graph, relations: Sequence[Relation], count: int)
         hint = "" if hops.inputs is None else " Select them with features.select(hops.inputs)."
         raise InputError(f"there are {features.num_rows} feature rows for {hops.num_inputs} nodes.{hint}")
     return features, hops
+
+
+def check_hyper_parameters(*, num_layers: int, dropout: float) -> None:
+    """Refuse numbers that no model can have."""
+    if num_layers < 1:
+        raise InputError(f"num_layers must be at least 1, but got {num_layers}.")
+    if not 0 <= dropout < 1:
+        raise InputError(f"dropout must lie in [0, 1), but got {dropout}.")

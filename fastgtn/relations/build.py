@@ -112,7 +112,8 @@ def _reversed(
 def _is_symmetric(edge_index: Tensor, weight: Tensor | None) -> bool:
     size = int(edge_index.max()) + 1 if edge_index.numel() else 0
     weight = torch.ones(edge_index.size(1)) if weight is None else weight
-    there, back = (
-        torch.sparse_coo_tensor(e, weight, (size, size)).coalesce() for e in (edge_index, edge_index.flip(0))
-    )
-    return torch.equal(there.indices(), back.indices()) and torch.equal(there.values(), back.values())
+    sums = []
+    for row, col in (edge_index, edge_index.flip(0)):
+        place, index = (row * size + col).unique(return_inverse=True)
+        sums.append((place, torch.zeros(place.numel(), dtype=weight.dtype).index_add(0, index, weight)))
+    return all(torch.equal(there, back) for there, back in zip(*sums, strict=True))

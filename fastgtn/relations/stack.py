@@ -115,7 +115,8 @@ class RelationStack:
         if found:
             full = ", ".join(f'"{self.names[t]}"' for t in found)
             raise InputError(f'several relations are named "{name}": use one of {full}.')
-        raise InputError(f'no relation "{name}"; {nearest(name, self.names)}')
+        known = {option for relation in self.relations for option in (relation.name, str(relation))}
+        raise InputError(f'no relation "{name}"; {nearest(name, known)}')
 
     def __getitem__(self, relation: int | str) -> RelationMatrix:
         position = self.index(relation) if isinstance(relation, str) else range(len(self))[relation]
