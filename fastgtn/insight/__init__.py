@@ -1,1 +1,5 @@
+"""What was learned: meta-paths, their weight, whether they matter."""
 
+from fastgtn.insight.ranking import RankedPath, Ranking, rank_metapaths
+
+__all__ = ["RankedPath", "Ranking", "rank_metapaths"]

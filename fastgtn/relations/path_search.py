@@ -64,7 +64,7 @@ class PathSearch:
                     heapq.heappush(queue, (-bound, -len(prefix.steps), next(ticket), prefix, step))
 
         push(root)
-        while queue and top > 0 and (len(best) < top or -queue[0][0] > best[0][0]):
+        while queue and (len(best) < top or -queue[0][0] > best[0][0]):
             _, _, _, parent, step = heapq.heappop(queue)
             prefix = self._extended(parent, step)
             found = self._weigh(prefix)
@@ -133,4 +133,4 @@ class PathSearch:
                     most = one_more.max(0) if lengths > 1 or K == 1 else one_more.sum(0)
                     after[kind][:, 1:] += most.swapaxes(0, 1)
             upper = after
-        return [p.reshape(len(p), lengths, -1) for p in passed]
+        return [p.reshape(*p.shape[:2], p[0, 0].size if len(p) else 0) for p in passed]

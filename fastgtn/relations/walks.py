@@ -160,7 +160,7 @@ def _blocks(edges: Edges, bounds: Array) -> dict[Step, Any]:
     order = np.argsort(key, kind="stable")
     names, starts = np.unique(key[order], return_index=True)
     found = {}
-    for name, mine in zip(names.tolist(), np.split(order, starts[1:]), strict=True):
+    for name, mine in zip(names.tolist(), np.split(order, starts)[1:], strict=True):
         step = Step(name // kinds**2, name // kinds % kinds, name % kinds)
         place = rows[mine] - bounds[step.near], cols[mine] - bounds[step.far]
         shape = bounds[step.near + 1] - bounds[step.near], bounds[step.far + 1] - bounds[step.far]
