@@ -185,4 +185,5 @@ def _explained(where: str, what: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise InputError(f"[{where}]: {what} cannot be read ({str(error).strip().splitlines()[0]})") from None
+        lines = [line.strip() for line in str(error).split("\n\nLINE")[0].splitlines() if line.strip()]
+        raise InputError(f"[{where}]: {what} cannot be read ({'; '.join(lines[:3])})") from None

@@ -325,6 +325,13 @@ def test_odd_types_and_folders(tmp_path: Path) -> None:
         tables.build(tmp_path / "a, b" / "graph.toml")
 
 
+def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    (tmp_path / "shops.csv").write_bytes("id\nKöln\n".encode("latin1"))
+    with pytest.raises(InputError, match=r"shops\.csv cannot be read .*(unicode|utf-8)"):
+        tables.build(path)
+
+
 def test_a_column_of_names_is_not_a_feature(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="looks like a name, not a feature"):
         features(tmp_path, "n", '["n"]', [f"Anna {i}" for i in range(300)])
