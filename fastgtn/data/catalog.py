@@ -90,7 +90,7 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
             f'the dataset "{text}" is not in {folder}: bring it in with "fastgtn data import" or "make" '
             "(docs/importing.md), or name another folder with --data-dir."
         )
-    raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, [*found, *PAPER, BUILT_IN])} (fastgtn data ls)')
+    raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, {*found, *PAPER, BUILT_IN})} (fastgtn data ls)')
 
 
 def available(data_dir: str | Path | None = None) -> dict[str, Path]:
