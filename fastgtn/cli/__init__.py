@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from fastgtn.cli import data
+from fastgtn.cli import data, train, use_run
 from fastgtn.cli.output import complain
 from fastgtn.errors import InputError
 
@@ -14,6 +14,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command("train")(train.train_command)
+app.command("evaluate")(use_run.evaluate_command)
+app.command("predict")(use_run.predict_command)
+app.command("config")(train.config_command)
+app.command("ls")(train.list_command)
 app.add_typer(data.app, name="data")
 
 

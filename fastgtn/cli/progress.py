@@ -1,0 +1,81 @@
+"""How a training run shows itself: a bar on a terminal, one line per seed elsewhere; always on stderr."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from fastgtn.cli.output import say, stderr
+from fastgtn.data import NodeTask
+from fastgtn.relations import IDENTITY
+from fastgtn.training import Config
+from fastgtn.training.build import Inputs
+from fastgtn.training.loop import State
+from fastgtn.training.runs import Listener, name_of
+
+MAIN_METRICS = {"ndcg": "NDCG", "micro_f1": "micro-F1"}  # the first that a task has is shown
+
+
+class ProgressBar(Listener):
+    """Loss, validation metric and time left of the seed that is being trained."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.inputs: Inputs | None = None
+        layout = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        self.bar = Progress(*layout, console=stderr, transient=True, disable=not stderr.is_terminal)
+        self.tasks: dict[int, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def started(self, inputs: Inputs, task: NodeTask, folder: Path) -> None:  # noqa: ARG002
+        self.inputs = inputs
+
+    def epoch_done(self, seed: int, state: State) -> None:
+        if self.bar.disable:
+            return
+        if seed not in self.tasks:
+            self.tasks[seed] = self.bar.add_task(f"seed {seed}", total=self.config.fit.epochs, facts="")
+        record = state.history[-1]
+        val = {name.removeprefix("val_"): value for name, value in record.items()}
+        self.bar.update(
+            self.tasks[seed], completed=state.epoch, facts=f"loss {record['loss']:.3f} · val {main_metric(val)}"
+        )
+
+    def seed_done(self, run: dict[str, Any]) -> None:
+        if run["seed"] in self.tasks:
+            self.bar.remove_task(self.tasks[run["seed"]])
+        stderr.print(
+            f"seed {run['seed']} · epoch {run['epoch']} · val {main_metric(run['val'])} · "
+            f"test {main_metric(run['test'])} · {run['seconds']:.1f} s · {run['peak_memory_mb']:.0f} MB",
+            markup=False,
+        )
+
+    def say_inputs(self) -> None:
+        """Name the graph and the model of a result."""
+        assert self.inputs is not None
+        stack, model = self.inputs.stack, self.config.model
+        named = sum(relation != IDENTITY for relation in stack.relations)
+        identity = " + identity" if stack.has_identity else ""
+        say("graph", f"{name_of(self.config)} · {stack.num_nodes:,} nodes · {named} relations{identity}")
+        channels = f"{model.num_channels} channel{'s' * (model.num_channels > 1)}"
+        say("model", f"{model.label} · path length {model.path_length} · {channels}")
+
+
+def main_metric(scores: dict[str, float]) -> str:
+    """The metric that epochs are chosen by, in points."""
+    for name, title in MAIN_METRICS.items():
+        if name in scores:
+            return f"{title} {100 * scores[name]:.2f}"
+    return "–"

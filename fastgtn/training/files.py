@@ -1,0 +1,58 @@
+"""Files that are whole or absent, whenever the process ends."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fastgtn.errors import InputError
+
+
+def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
+    """Let `fill` write a file under another name, flush it to the disk, then give it its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        fill(temporary)
+        temporary.chmod(0o644)  # a temporary file is private, a result is not
+        _flush(temporary)
+        temporary.replace(path)
+        _flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object that we wrote."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise damaged(path, error) from None
+    if not isinstance(value, dict):
+        raise damaged(path, "it is not a JSON object")
+    return value
+
+
+def damaged(path: Path, reason: object) -> InputError:
+    """The answer to a file of a run that cannot be read."""
+    return InputError(f"{path} is missing or damaged ({reason}): the run cannot be used as it is.")
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,115 @@
+"""Train one model on one graph with one seed."""
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from fastgtn.data import NodeTask
+from fastgtn.errors import InputError
+from fastgtn.models import NodeClassifier
+from fastgtn.training.build import Inputs, build_model
+from fastgtn.training.config import Config
+from fastgtn.training.loop import Record, State, optimise, plan_passes, selection_metric
+
+Watch = Callable[[State], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A trained model with the weights of the chosen epoch, and what is known of it."""
+
+    config: Config
+    inputs: Inputs
+    model: NodeClassifier
+    epoch: int
+    val: dict[str, float]
+    test: dict[str, float]
+    history: list[Record]
+    logits: Tensor  # of all nodes of the target type
+    seconds: float
+    peak_memory_mb: float
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        return {"val": self.val, "test": self.test}
+
+    @property
+    def filters(self) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
+        """The learned weights of relations of each layer, [K, C, T] in product order."""
+        return [filters().detach().numpy() for filters in self.model.backbone.hop_filters()]
+
+
+def fit(graph: HeteroData, task: NodeTask, config: Config | Mapping[str, Any] | str | Path | None = None) -> Result:
+    """Train on the training split, choose the epoch on the validation split, score the test split once.
+
+    Args:
+        config: A :class:`Config`, nested values such as ``{"model": {"name": "gtn"}}``, or a TOML file.
+    """
+    if not isinstance(config, Config):
+        config = Config.from_toml(config) if isinstance(config, str | Path) else Config.of(config or {})
+    return fit_inputs(Inputs.of(graph, config), task, config)
+
+
+def fit_inputs(
+    inputs: Inputs, task: NodeTask, config: Config, *, resume: Watch | None = None, watch: Watch | None = None
+) -> Result:
+    """The same with the relations and features that several seeds share.
+
+    Args:
+        resume: May replace the state before the first step.
+        watch: Is shown the state after every epoch.
+    """
+    selection_metric(task, config.fit)
+    task = task.balanced() if config.fit.class_weights == "balanced" else task
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to move
+        torch.manual_seed(config.fit.seed)
+        model = build_model(config.model, inputs.features, inputs.stack.relations, task.num_classes)
+        state = State.start(model, config.fit)
+        if resume is not None:
+            resume(state)
+        started = time.perf_counter() - state.seconds
+
+        def after_epoch(state: State) -> None:
+            state.seconds = time.perf_counter() - started
+            if watch is not None:
+                watch(state)
+
+        optimise(state, plan_passes(inputs, task, model, config.fit), task, config.fit, after_epoch)
+    return _chosen(inputs, task, config, state)
+
+
+@torch.no_grad()
+def predict_logits(model: NodeClassifier, inputs: Inputs, target: str) -> Tensor:
+    """Logits of all nodes of a type, in evaluation mode."""
+    rows = torch.tensor(inputs.stack.nodes_of(target), dtype=torch.int64)
+    return inputs.plan(model.eval(), rows).logits(model)
+
+
+def _chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Result:
+    """Take the weights of the best epoch; here, and only here, the test split is scored."""
+    if state.best is None:
+        raise InputError("no epoch was trained, so there are no weights to choose.")
+    state.model.load_state_dict(state.best.weights)
+    record = state.history[state.best.epoch - 1]
+    logits = predict_logits(state.model, inputs, task.target)
+    test = task.score_test(logits[task.test_nodes]) if len(task.test_nodes) else {}
+    val = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
+    val.pop("loss", None)
+    return Result(
+        config, inputs, state.model, state.best.epoch, val, test, state.history, logits, state.seconds, _peak_memory()
+    )
+
+
+def _peak_memory() -> float:
+    """The largest resident size of this process so far, in MB; macOS counts bytes, Linux kB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2 ** (20 if sys.platform == "darwin" else 10)

@@ -1,0 +1,54 @@
+"""Sets of defaults by name: what each model wants, and what the paper and the authors' program of 2022 chose."""
+
+from typing import Any, Literal
+
+ModelName = Literal["gtn", "fast_gtn"]
+Preset = Literal["ours", "paper", "authors-2022"]
+Values = dict[str, Any]
+
+# What the definition of each model asks for, whatever the preset.
+MODELS: dict[str, Values] = {
+    "gtn": {"graph": {"normalize": "none"}, "model": {"gamma": 1.0, "filter_init_std": 0.01}},
+    "fast_gtn": {
+        "graph": {"normalize": "row", "empty_rows": "self"},
+        "model": {"gamma": 0.5, "filter_init_std": 0.1},
+    },
+}
+
+_PAPER: Values = {  # the middle of its search: learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
+    "graph": {"binarize": False},
+    "model": {"hidden": 64, "dropout": 0.5, "bias": False, "aggregate": "concat"},
+    "fit": {"learning_rate": 0.001, "weight_decay": 0.0, "epochs": 200},
+}
+
+_AUTHORS: Values = {
+    "graph": {"binarize": True},
+    "model": {
+        "hidden": 64, "dropout": 0.0, "head_dropout": 0.0, "aggregate": "concat",
+        "non_local": {"exclude_self": False, "final_relu": True, "init_logit": -1.0},
+    },
+    "fit": {"learning_rate": 0.02, "weight_decay": 0.001, "epochs": 200},
+}  # fmt: skip
+
+PRESETS: dict[str, dict[str, Values]] = {
+    "ours": {"gtn": {}, "fast_gtn": {}},
+    "paper": {"gtn": _PAPER, "fast_gtn": _PAPER},
+    "authors-2022": {
+        "gtn": _AUTHORS | {"model": _AUTHORS["model"] | {"bias": True}},
+        "fast_gtn": _AUTHORS | {"model": _AUTHORS["model"] | {"gamma": 0.0}},
+    },
+}
+
+
+def defaults_of(model: str, preset: str) -> Values:
+    """The values that hold where a config says nothing."""
+    return merged(MODELS[model], PRESETS[preset][model])
+
+
+def merged(below: Values, above: Values) -> Values:
+    """Two nested sets of values; the second wins."""
+    result = dict(below)
+    for key, value in above.items():
+        under = result.get(key)
+        result[key] = merged(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+    return result

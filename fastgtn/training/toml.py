@@ -1,0 +1,65 @@
+"""TOML in and out: configs, and single values from the command line."""
+
+import json
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fastgtn.errors import InputError
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no config file {path}. See which ones exist: fastgtn ls") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}") from None
+
+
+def dump(values: dict[str, Any]) -> str:
+    """Nested values as TOML; None is left out, as TOML has no word for it."""
+    return "\n".join(_lines(values, ())).strip() + "\n"
+
+
+def settings(assignments: Iterable[str]) -> dict[str, Any]:
+    """From ``["model.path_length=3", …]`` to nested values; values are TOML, and bare words are strings."""
+    result: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        names = [name.strip() for name in key.split(".")]
+        if not equals or not all(names):
+            raise InputError(f'--set takes key=value, such as model.path_length=3, but got "{assignment}".')
+        section = result
+        for name in names[:-1]:
+            section = section.setdefault(name, {})
+            if not isinstance(section, dict):
+                raise InputError(f'--set {assignment}: "{name}" was set to a value before, and cannot hold keys.')
+        section[names[-1]] = _value(text.strip())
+    return result
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text
+
+
+def _lines(values: dict[str, Any], path: tuple[str, ...]) -> list[str]:
+    lines = [f"{key} = {_literal(v)}" for key, v in values.items() if v is not None and not isinstance(v, dict)]
+    for key, value in values.items():
+        if isinstance(value, dict):
+            inner = (*path, key)
+            lines += ["", f"[{'.'.join(inner)}]", *_lines(value, inner)]
+    return lines
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_literal(item) for item in value)}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
