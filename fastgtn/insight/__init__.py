@@ -1,5 +1,10 @@
 """What was learned: meta-paths, their weight, whether they matter."""
 
+from fastgtn.insight.faithfulness import Faithfulness, PathEffect, faithfulness
 from fastgtn.insight.ranking import RankedPath, Ranking, rank_metapaths
+from fastgtn.insight.stability import Stability, StablePath, stability
 
-__all__ = ["RankedPath", "Ranking", "rank_metapaths"]
+__all__ = [
+    "Faithfulness", "PathEffect", "RankedPath", "Ranking", "Stability", "StablePath", "faithfulness", "rank_metapaths",
+    "stability",
+]  # fmt: skip

@@ -54,7 +54,7 @@ def own_share(model: Model, totals: Array) -> float:
     """What γ gives to the own features of nodes with these degrees [n, C] of the learned graph, on average."""
     backbone = backbone_of(model)
     if isinstance(backbone, FastGTN):
-        return float(_layer(backbone, 0).gamma)
+        return float(fast_gtn_layer(backbone, 0).gamma)
     # the paper normalises a single filter only after adding γI; otherwise the learned graph has degrees 1 or 0
     degree = totals if backbone.path_length == 1 else (totals > 0).astype(float)
     whole = degree + backbone.gamma
@@ -67,7 +67,7 @@ def _non_local(
 ) -> list[Edges]:
     if features is None:
         raise InputError("the edges of non-local operations depend on features: pass features=….")
-    modules = _layer(model, layer).non_local
+    modules = fast_gtn_layer(model, layer).non_local
     seen: dict[int, Edges] = {}
 
     def keep(number: int) -> Callable[..., None]:
@@ -84,7 +84,8 @@ def _non_local(
     return [seen[k] for k in range(len(modules))]
 
 
-def _layer(model: FastGTN | GTN, number: int) -> FastGTNLayer:
+def fast_gtn_layer(model: FastGTN | GTN, number: int) -> FastGTNLayer:
+    """One layer of a FastGTN."""
     layer = model.layers[number] if isinstance(model, FastGTN) else None
     assert isinstance(layer, FastGTNLayer)  # a GTN has neither layers of its own nor non-local operations
     return layer

@@ -118,16 +118,19 @@ class Walks:
         weighted: Array = gathered * self.filters[hop, :, self.steps[step].relation]
         return weighted
 
+    def product(self, values: Sequence[Array]) -> list[Array]:
+        r"""The whole :math:`F_1 ⋯ F_K v`: per type [n, d, C] → [n, d, C]."""
+        now = list(values)
+        for k in reversed(range(self.shape[0])):
+            after = [stay[:, k, None] * value for stay, value in zip(self.stays, now, strict=True)]
+            for number, step in enumerate(self.steps):
+                after[step.near] += self.inwards(number, k, now[step.far])
+            now = after
+        return now
+
     def totals(self) -> list[Array]:
         r"""The degrees of the learned graph, :math:`v = F_1 ⋯ F_K 1`, per type [n, C]."""
-        K, C = self.shape
-        values = [np.ones((len(stay), C)) for stay in self.stays]
-        for k in reversed(range(K)):
-            after = [stay[:, k] * value for stay, value in zip(self.stays, values, strict=True)]
-            for number, step in enumerate(self.steps):
-                after[step.near] += self.inwards(number, k, values[step.far])
-            values = after
-        return values
+        return [total[:, 0] for total in self.product([np.ones((len(s), 1, s.shape[2])) for s in self.stays])]
 
     def along(self, start: int, steps: Sequence[int], values: Array) -> Array:
         r"""The part of :math:`F_1 ⋯ F_K v` that takes exactly these steps: [end nodes, d, C] → [start nodes, d, C].
