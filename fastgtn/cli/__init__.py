@@ -1,10 +1,12 @@
 """The command line: results on stdout, progress on stderr, exit code 2 and one line for a user's mistake."""
 
+import importlib.metadata
 import sys
+from typing import Annotated
 
 import typer
 
-from fastgtn.cli import data, train, use_run
+from fastgtn.cli import data, demo, train, use_run
 from fastgtn.cli.output import complain
 from fastgtn.errors import InputError
 
@@ -14,12 +16,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command("demo")(demo.demo_command)
 app.command("train")(train.train_command)
 app.command("evaluate")(use_run.evaluate_command)
 app.command("predict")(use_run.predict_command)
 app.command("config")(train.config_command)
 app.command("ls")(train.list_command)
 app.add_typer(data.app, name="data")
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(importlib.metadata.version("fastgtn"))
+        raise typer.Exit
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ class ProgressBar(Listener):
     def __init__(self, config: Config) -> None:
         self.config = config
         self.inputs: Inputs | None = None
+        self.folder: Path | None = None
         layout = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"),
             TimeRemainingColumn(),
@@ -38,9 +39,11 @@ class ProgressBar(Listener):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bar.stop()
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self.folder is not None:
+            stderr.print(f"stopped; continue with: fastgtn train --resume --out {self.folder}", markup=False)
 
     def started(self, inputs: Inputs, task: NodeTask, folder: Path) -> None:  # noqa: ARG002
-        self.inputs = inputs
+        self.inputs, self.folder = inputs, folder
 
     def epoch_done(self, seed: int, state: State) -> None:
         if self.bar.disable:

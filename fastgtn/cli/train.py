@@ -10,8 +10,9 @@ from fastgtn.cli.output import emit_json, emit_table, say, stdout
 from fastgtn.cli.progress import ProgressBar
 from fastgtn.data import available
 from fastgtn.data.catalog import BUILT_IN, PAPER
+from fastgtn.errors import InputError
 from fastgtn.training import Config, toml
-from fastgtn.training.config import read_values
+from fastgtn.training.config import is_path, read_values
 from fastgtn.training.presets import PRESETS
 from fastgtn.training.recipes import MODELS, model_values, recipe, recipes
 from fastgtn.training.runs import stored_config, train
@@ -40,6 +41,8 @@ def train_command(
 
     Example: fastgtn train --dataset imdb --model fast_gtn --runs 3 --set fit.epochs=50
     """
+    if graph is not None and dataset is not None:
+        raise InputError("--dataset names a graph of the data folder, --graph a file of yours: give one of them.")
     place = None if graph is None else str(graph.resolve())
     numbers = {name: value for name, value in (("runs", runs), ("seed", seed)) if value is not None}
     if resume and out is not None and not (config or dataset or graph or model):
@@ -101,6 +104,8 @@ def choose_config(
     path: Path | None, dataset: str | None, model: str | None, extra: dict[str, Any], settings: list[str]
 ) -> Config:
     """The config of a command line: a file or a tuned config, what the options say over it, `--set` last."""
+    if dataset is not None and is_path(dataset):
+        dataset = str(Path(dataset).resolve())  # a run must find its graph again from anywhere
     words: dict[str, Any] = {} if dataset is None else {"dataset": dataset}
     if path is not None:
         return Config.of(read_values(path), words, model_values(model) if model else {}, extra, toml.settings(settings))

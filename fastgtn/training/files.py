@@ -1,9 +1,10 @@
 """Files that are whole or absent, whenever the process ends."""
 
+import fcntl
 import json
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,10 @@ from fastgtn.errors import InputError
 def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
     """Let `fill` write a file under another name, flush it to the disk, then give it its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    # always the same name: what a killed process left behind is overwritten by the next one
+    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
     try:
         fill(temporary)
-        temporary.chmod(0o644)  # a temporary file is private, a result is not
         _flush(temporary)
         temporary.replace(path)
         _flush(path.parent)
@@ -43,6 +42,19 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise damaged(path, "it is not a JSON object")
     return value
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep a second process out of a folder; the lock ends with the process, however that ends."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another process is training into {folder}: wait for it, or choose another --out."
+            ) from None
+        yield
 
 
 def damaged(path: Path, reason: object) -> InputError:

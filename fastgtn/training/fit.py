@@ -68,7 +68,7 @@ def fit_inputs(
         resume: May replace the state before the first step.
         watch: Is shown the state after every epoch.
     """
-    selection_metric(task, config.fit)
+    check(inputs, task, config)
     task = task.balanced() if config.fit.class_weights == "balanced" else task
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to move
         torch.manual_seed(config.fit.seed)
@@ -85,6 +85,13 @@ def fit_inputs(
 
         optimise(state, plan_passes(inputs, task, model, config.fit), task, config.fit, after_epoch)
     return _chosen(inputs, task, config, state)
+
+
+def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
+    """Refuse, before anything is written, what could not be trained."""
+    selection_metric(task, config.fit)
+    with torch.random.fork_rng(devices=[]):
+        build_model(config.model, inputs.features, inputs.stack.relations, task.num_classes)
 
 
 @torch.no_grad()

@@ -12,7 +12,8 @@ from fastgtn.errors import InputError
 from fastgtn.training import toml
 from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config, is_path
-from fastgtn.training.files import read_json, write_json, write_text
+from fastgtn.training.files import alone_in, read_json, write_json, write_text
+from fastgtn.training.fit import check
 from fastgtn.training.loop import State
 from fastgtn.training.schema import Schema
 from fastgtn.training.seed_run import SeedRun
@@ -48,19 +49,21 @@ def train(
     data_checksum = checksum(config.dataset, data_dir=data_dir)
     record = {"dataset": name_of(config), "data_checksum": data_checksum, "versions": versions()}
     inputs = Inputs.of(graph, config)
+    check(inputs, task, config)
     folder = open_folder(config, None if out is None else Path(out), record, resume=resume)
     schema = Schema.of(graph, inputs, task)
     listener = listener or Listener()
     listener.started(inputs, task, folder)
     runs: list[dict[str, Any]] = []
-    for seed in range(config.fit.seed, config.fit.seed + config.fit.runs):
-        one = SeedRun(folder / f"seed-{seed}", config.for_seed(seed), schema, graph)
-        result = one.finished()
-        if result is None:
-            result = _train_seed(one, inputs, task, record, listener)
-        runs.append({key: result[key] for key in RUN_KEYS})
-        write_json(folder / "result.json", summary(config, runs, folder))
-        listener.seed_done(runs[-1])
+    with alone_in(folder):
+        for seed in range(config.fit.seed, config.fit.seed + config.fit.runs):
+            one = SeedRun(folder / f"seed-{seed}", config.for_seed(seed), schema, graph)
+            result = one.finished()
+            if result is None:
+                result = _train_seed(one, inputs, task, record, listener)
+            runs.append({key: result[key] for key in RUN_KEYS})
+            write_json(folder / "result.json", summary(config, runs, folder))
+            listener.seed_done(runs[-1])
     return summary(config, runs, folder)
 
 
@@ -129,7 +132,7 @@ def stored_config(folder: Path) -> Config:
 def _require_same(config: Config, folder: Path, record: dict[str, Any]) -> None:
     """Refuse to continue a run of another config or of another graph."""
     if not (folder / "config.toml").exists():
-        if (folder / "run.json").exists() or not any(folder.glob("*")):
+        if all(file.name == "run.json" or file.name[0] == "." for file in folder.iterdir()):
             return  # the process ended before it wrote anything else
         raise InputError(f"{folder} is no run folder: it has no config.toml. Choose another --out.")
     before, now = (_flat(c.model_dump()) for c in (stored_config(folder), config))

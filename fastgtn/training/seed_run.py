@@ -12,7 +12,7 @@ from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
 from fastgtn.training import checkpoint
 from fastgtn.training.build import Inputs
-from fastgtn.training.config import Config
+from fastgtn.training.config import Config, FitOptions
 from fastgtn.training.files import damaged, read_json, write_json, write_text, write_whole
 from fastgtn.training.fit import Result, Watch, fit_inputs
 from fastgtn.training.loop import DivergedError, Record, State
@@ -37,33 +37,15 @@ class SeedRun:
     def train(self, inputs: Inputs, task: NodeTask, show: Watch) -> Result:
         """Train from the last checkpoint, or from the beginning; a diverged run keeps its history."""
         write_text(self.folder / "config.toml", self.config.to_toml())
-        history = read_history(self.folder)
-        every = self.config.fit.checkpoint_every
-        board = tensorboard_writer(self.folder) if self.config.fit.tensorboard else None
-        last: list[State] = []
-
-        def resume(state: State) -> None:
-            last.append(state)
-            checkpoint.restore(self.folder, state, history)
-
-        def watch(state: State) -> None:
-            if every and state.epoch % every == 0:
-                self._keep(state)
-            if board is not None:
-                for name, value in state.history[-1].items():
-                    board.add_scalar(name, value, state.epoch)
-            show(state)
-
+        recorder = _Recorder(self.folder, self.config.fit, show)
         try:
-            result = fit_inputs(inputs, task, self.config, resume=resume, watch=watch)
+            return fit_inputs(inputs, task, self.config, resume=recorder.resume, watch=recorder.watch)
         except DivergedError as error:
-            write_history(self.folder, last[0].history)
-            write_json(self.folder / "failed.json", {"error": str(error), "epoch": last[0].epoch})
+            write_history(self.folder, recorder.history)
+            write_json(self.folder / "failed.json", {"error": str(error), "epoch": len(recorder.history)})
             raise DivergedError(f"{error} The history is in {self.folder}.") from None
         finally:
-            if board is not None:
-                board.close()
-        return result
+            recorder.close()
 
     def store(self, result: Result, task: NodeTask, facts: dict[str, Any]) -> None:
         """Write all that a finished seed has."""
@@ -78,9 +60,34 @@ class SeedRun:
         (self.folder / "failed.json").unlink(missing_ok=True)
         write_json(self.folder / "result.json", facts)
 
-    def _keep(self, state: State) -> None:
-        write_history(self.folder, state.history)  # before the checkpoint: it must have every epoch of it
-        checkpoint.save(self.folder, state)
+
+class _Recorder:
+    """Writes checkpoints, the history and TensorBoard's events while a seed is trained."""
+
+    def __init__(self, folder: Path, options: FitOptions, show: Watch) -> None:
+        self.folder, self.options, self.show = folder, options, show
+        self.history: list[Record] = []
+        self.board: Any = None
+
+    def resume(self, state: State) -> None:
+        checkpoint.restore(self.folder, state, read_history(self.folder))
+        self.history = state.history
+        if self.options.tensorboard:
+            self.board = tensorboard_writer(self.folder, state.epoch + 1)
+
+    def watch(self, state: State) -> None:
+        every = self.options.checkpoint_every
+        if state.epoch == self.options.epochs or (every and state.epoch % every == 0):
+            write_history(self.folder, state.history)  # before the checkpoint: it must have every epoch of it
+            checkpoint.save(self.folder, state)
+        if self.board is not None:
+            for name, value in state.history[-1].items():
+                self.board.add_scalar(name, value, state.epoch)
+        self.show(state)
+
+    def close(self) -> None:
+        if self.board is not None:
+            self.board.close()
 
 
 def write_history(folder: Path, history: list[Record]) -> None:
@@ -98,10 +105,10 @@ def read_history(folder: Path) -> list[Record]:
         raise damaged(path, error) from None
 
 
-def tensorboard_writer(folder: Path) -> Any:
-    """A writer of TensorBoard, which is an optional package."""
+def tensorboard_writer(folder: Path, first_epoch: int) -> Any:
+    """A writer of TensorBoard, which is an optional package; epochs that will be repeated are hidden."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("fit.tensorboard needs the package: pip install 'fastgtn[tensorboard]'.") from None
-    return SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=first_epoch)
