@@ -18,116 +18,177 @@ from fastgtn.relations.segments import Segments
 Array = np.ndarray
 
 
-def _sum_of_rows(num_bytes: int) -> Callable[..., None]:
-    """Make ``f(table, at, width, col, val, start, stop, out)``, a block of a weighted sum of table rows.
+def _sum_of_rows(num_bytes: int) -> Callable[..., float]:
+    """Make ``f(table, at, width, col, val, shift, start, stop, scale, out, probe, place)``, on blocks of n numbers.
 
-    ``out[at : at + n] = sum(val[e] * table[col[e] * width + at :][:n] for e in range(start, stop))``, where
-    the n numbers fill `num_bytes` and stay in registers until the last edge.
+    It computes ``total = sum(val[e - shift] * table[col[e] * width + at :][:n] for e in range(start, stop))`` in
+    registers, adds ``scale * total`` to ``out[place :][:n]``, and returns the inner product of `total` with
+    ``probe[place :][:n]``, or zero if there is no probe; n numbers fill `num_bytes`.
     """
 
     @intrinsic
-    def block(_, table, at, width, col, val, start, stop, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
-        signature = types.void(table, types.intp, types.intp, col, val, types.intp, types.intp, out)
+    def block(_, table, at, width, col, val, shift, start, stop, scale, out, probe, place):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        size, number = types.intp, table.dtype
+        signature = number(table, size, size, col, val, size, size, size, number, out, probe, size)
+        return signature, _generate
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            table_t, _, _, col_t, val_t, _, _, out_t = signature.args
-            table, at, width, col, val, start, stop, out = args
+    def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        table_t, col_t, val_t, out_t, probe_t = (signature.args[k] for k in (0, 3, 4, 9, 10))
+        table, at, width, col, val, shift, start, stop, scale, out, probe, place = args
+        number = table_t.dtype.bitwidth // 8
+        vector = ir.VectorType(context.get_value_type(table_t.dtype), num_bytes // number)
 
-            def data(array_type: Any, array: Any) -> Any:
-                return context.make_array(array_type)(context, builder, array).data
+        def data(array_type: Any, array: Any) -> Any:
+            return context.make_array(array_type)(context, builder, array).data
 
-            size = table_t.dtype.bitwidth // 8
-            vector = ir.VectorType(context.get_value_type(table_t.dtype), num_bytes // size)
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
+        def block_at(pointer: Any, index: Any) -> Any:
+            return builder.bitcast(builder.gep(pointer, [index]), vector.as_pointer())
+
+        def load(pointer: Any, index: Any) -> Any:
+            loaded = builder.load(block_at(pointer, index))
+            loaded.align = number
+            return loaded
+
+        def spread(value: Any) -> Any:
             undefined = ir.Constant(vector, ir.Undefined)
-            table_p, col_p, val_p = data(table_t, table), data(col_t, col), data(val_t, val)
-            total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
-            step = ir.Constant(start.type, 1)
-            with cgutils.for_range_slice(builder, start, stop, step, inc=True) as (edge, _):
-                row = builder.sext(builder.load(builder.gep(col_p, [edge])), at.type)
-                place = builder.gep(table_p, [builder.add(builder.mul(row, width), at)])
-                numbers = builder.load(builder.bitcast(place, vector.as_pointer()))
-                numbers.align = size
-                weight = builder.load(builder.gep(val_p, [edge]))
-                weight = context.cast(builder, weight, val_t.dtype, table_t.dtype)
-                first = builder.insert_element(undefined, weight, ir.Constant(ir.IntType(32), 0))
-                weights = builder.shuffle_vector(first, undefined, zeros)
-                product = builder.fmul(numbers, weights, flags=("contract",))
-                builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
-            place = builder.gep(data(out_t, out), [at])
-            written = builder.store(builder.load(total), builder.bitcast(place, vector.as_pointer()))
-            written.align = size
-            return context.get_dummy_value()
+            first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+            return builder.shuffle_vector(
+                first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
+            )
 
-        return signature, generate
+        def multiply_add(a: Any, b: Any, c: Any) -> Any:
+            return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
+
+        table_p, col_p, val_p, out_p = data(table_t, table), data(col_t, col), data(val_t, val), data(out_t, out)
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
+        builder.store(ir.Constant(vector, None), total)  # the stack slot is shared by all turns of a caller's loop
+        with cgutils.for_range_slice(builder, start, stop, ir.Constant(start.type, 1), inc=True) as (edge, _):
+            row = builder.sext(builder.load(builder.gep(col_p, [edge])), at.type)
+            weight = builder.load(builder.gep(val_p, [builder.sub(edge, shift)]))
+            weight = context.cast(builder, weight, val_t.dtype, table_t.dtype)
+            numbers = load(table_p, builder.add(builder.mul(row, width), at))
+            builder.store(multiply_add(numbers, spread(weight), builder.load(total)), total)
+        result = builder.load(total)
+        written = builder.store(multiply_add(result, spread(scale), load(out_p, place)), block_at(out_p, place))
+        written.align = number
+        dot = cgutils.alloca_once_value(builder, ir.Constant(vector.element, 0.0))
+        builder.store(ir.Constant(vector.element, 0.0), dot)
+        probes = context.make_array(probe_t)(context, builder, probe)
+        with builder.if_then(builder.icmp_signed(">", probes.nitems, ir.Constant(probes.nitems.type, 0))):
+            products = builder.fmul(result, load(probes.data, place))
+            kind = ir.FunctionType(vector.element, [vector.element, vector])
+            name = f"llvm.vector.reduce.fadd.v{vector.count}f{number * 8}"
+            reduce = cgutils.get_or_insert_function(builder.module, kind, name)
+            zero = ir.Constant(vector.element, 0.0)
+            builder.store(builder.call(reduce, [zero, products], fastmath=("reassoc",)), dot)
+        return builder.load(dot)
 
     return block
 
 
-_WIDE_BYTES, _NARROW_BYTES = 256, 32
-_wide_block = _sum_of_rows(_WIDE_BYTES)
-_narrow_block = _sum_of_rows(_NARROW_BYTES)
+_blocks_256, _blocks_128, _blocks_64, _blocks_32 = (_sum_of_rows(n) for n in (256, 128, 64, 32))
 
 
 @kernel
-def _segment_sum(x: Array, width: int, col: Array, val: Array, start: int, stop: int, total: Array) -> None:
-    """Set ``total`` to the weighted sum of the rows of x that one segment names."""
-    wide, narrow = _WIDE_BYTES // x.itemsize, _NARROW_BYTES // x.itemsize
+def _add_rows(
+    x: Array, at: int, d: int, width: int, col: Array, val: Array, shift: int, start: int, stop: int,
+    scale: float, out: Array, probe: Array, place: int,
+) -> float:  # fmt: skip
+    """Add a weighted sum of table rows, d numbers from `at` on, to `out`; returns its product with the probe."""
+    dot = 0.0
     k = 0
-    while k + wide <= width:
-        _wide_block(x, k, width, col, val, start, stop, total)
-        k += wide
-    while k + narrow <= width:
-        _narrow_block(x, k, width, col, val, start, stop, total)
-        k += narrow
-    while k < width:
-        total[k] = 0
+    lanes = 256 // x.itemsize
+    while k + lanes <= d:
+        dot += _blocks_256(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
+        k += lanes
+    if k + lanes // 2 <= d:
+        dot += _blocks_128(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
+        k += lanes // 2
+    if k + lanes // 4 <= d:
+        dot += _blocks_64(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
+        k += lanes // 4
+    if k + lanes // 8 <= d:
+        dot += _blocks_32(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
+        k += lanes // 8
+    while k < d:
+        total = x.dtype.type(0)
         for e in range(start, stop):
-            total[k] += val[e] * x[np.int64(col[e]) * width + k]
+            total += val[e - shift] * x[np.int64(col[e]) * width + at + k]
+        out[place + k] += scale * total
+        if probe.size > 0:
+            dot += total * probe[place + k]
         k += 1
+    return dot
+
+
+@kernel
+def _own_part(i: int, d: int, diag: Array, x: Array, out: Array, keep: bool, probe: Array, diag_grad: Array) -> None:
+    """Start a row with its self-loops: ``out_i = diag_i * x_i``, or add it to what is there."""
+    width = out.shape[1]
+    if not keep:
+        out[i, :] = 0
+    if i >= diag.shape[0]:  # a row's own column has its own number; there may be more columns than rows
+        return
+    for c in range(width // max(d, 1)):
+        own = diag[i, c]
+        dot = 0.0
+        for k in range(c * d, c * d + d):
+            out[i, k] += own * x[i, k]
+        if probe.size > 0:
+            for k in range(c * d, c * d + d):
+                dot += x[i, k] * probe[i, k]
+            diag_grad[i, c] = dot
 
 
 @kernel
 def _sweep(
     first: int, last: int, chunks: Array, row_ptr: Array, relation: Array, seg_ptr: Array, col: Array, val: Array,
-    alpha: Array, diag: Array, x: Array, out: Array, keep: bool, probe: Array, alpha_grad: Array, diag_grad: Array,
+    alpha: Array, diag: Array, x: Array, out: Array, keep: bool,
 ) -> None:  # fmt: skip
-    """Compute chunks of rows of ``out = diag * x + sum_t alpha_t A_t x``, and the dot products for gradients.
-
-    With `keep` the result is added to what `out` holds. A `probe` of the shape of `out` (else empty) asks
-    for ``alpha_grad[chunk, c, t] = <A_t x, probe>`` and ``diag_grad[i, c] = <x_i, probe_i>``.
-    """
+    """Compute chunks of rows of ``out = diag * x + sum_t alpha_t A_t x``; with `keep`, add to what `out` holds."""
     num_channels = alpha.shape[0]
-    d = out.shape[1] // num_channels
-    width = num_channels * d
-    flat = x.reshape(-1)
-    total = np.empty(width, x.dtype)
+    width = out.shape[1]
+    d = width // num_channels
+    flat, flat_out, nothing = x.reshape(-1), out.reshape(-1), x.reshape(-1)[:0]
+    weights = np.empty(256, x.dtype)
     for chunk in range(first, last):
         for i in range(chunks[chunk], chunks[chunk + 1]):
-            if not keep:
-                out[i, :] = 0
-            if i < diag.shape[0]:  # a row's own column has its own number; there may be more columns than rows
-                for c in range(num_channels):
-                    own = diag[i, c]
-                    for k in range(c * d, c * d + d):
-                        out[i, k] += own * x[i, k]
-                    if probe.shape[0] > 0:
-                        dot = 0.0
-                        for k in range(c * d, c * d + d):
-                            dot += x[i, k] * probe[i, k]
-                        diag_grad[i, c] = dot
+            _own_part(i, d, diag, x, out, keep, x[:0], diag)
+            start, stop = seg_ptr[row_ptr[i]], seg_ptr[row_ptr[i + 1]]
+            if stop - start > len(weights):
+                weights = np.empty(2 * (stop - start), x.dtype)
+            for c in range(num_channels):
+                # one number per edge and channel, then a single run over all edges of the row
+                for s in range(row_ptr[i], row_ptr[i + 1]):
+                    for e in range(seg_ptr[s], seg_ptr[s + 1]):
+                        weights[e - start] = alpha[c, relation[s]] * val[e]
+                one = x.dtype.type(1)
+                _add_rows(
+                    flat, c * d, d, width, col, weights, start, start, stop, one, flat_out, nothing, i * width + c * d
+                )
+
+
+@kernel
+def _sweep_with_dots(
+    first: int, last: int, chunks: Array, row_ptr: Array, relation: Array, seg_ptr: Array, col: Array, val: Array,
+    alpha: Array, diag: Array, x: Array, out: Array, keep: bool, probe: Array, alpha_grad: Array, diag_grad: Array,
+) -> None:  # fmt: skip
+    """The same, and ``alpha_grad[chunk, c, t] = <A_t x, probe>``, ``diag_grad[i, c] = <x_i, probe_i>``."""
+    num_channels = alpha.shape[0]
+    width = out.shape[1]
+    d = width // num_channels
+    flat, flat_out, flat_probe = x.reshape(-1), out.reshape(-1), probe.reshape(-1)
+    for chunk in range(first, last):
+        for i in range(chunks[chunk], chunks[chunk + 1]):
+            _own_part(i, d, diag, x, out, keep, probe, diag_grad)
             for s in range(row_ptr[i], row_ptr[i + 1]):
                 t = relation[s]
-                _segment_sum(flat, width, col, val, seg_ptr[s], seg_ptr[s + 1], total)
                 for c in range(num_channels):
-                    weight = alpha[c, t]
-                    for k in range(c * d, c * d + d):
-                        out[i, k] += weight * total[k]
-                    if probe.shape[0] > 0:
-                        dot = 0.0
-                        for k in range(c * d, c * d + d):
-                            dot += total[k] * probe[i, k]
-                        alpha_grad[chunk, c, t] += dot
+                    place = i * width + c * d
+                    alpha_grad[chunk, c, t] += _add_rows(
+                        flat, c * d, d, width, col, val, 0, seg_ptr[s], seg_ptr[s + 1], alpha[c, t],
+                        flat_out, flat_probe, place,
+                    )  # fmt: skip
 
 
 @kernel
@@ -163,16 +224,13 @@ def sweep(
 ) -> Dots | None:  # fmt: skip
     """Write ``diag * x + sum_t alpha_t A_t x`` into `out` (or add it), rows of all channels side by side."""
     count = len(segments.chunks) - 1
-    dots = None if probe is None else Dots(np.zeros((count, *alpha.shape)), np.zeros(diag.shape))
-    alpha_grad, diag_grad = dots or Dots(np.empty((0, 0, 0)), np.empty((0, 0)))
-    seen = np.empty((0, 0), x.dtype) if probe is None else probe
-    arrays = _arrays(segments)
-
-    def task(first: int, last: int) -> None:
-        _sweep(first, last, *arrays, val, alpha, diag, x, out, keep, seen, alpha_grad, diag_grad)
-
-    run_ranges(task, count)
-    return dots and Dots(alpha_grad.sum(0), diag_grad)  # chunk after chunk, whoever computed them
+    arrays = (*_arrays(segments), val, alpha, diag, x, out, keep)
+    if probe is None:
+        run_ranges(lambda first, last: _sweep(first, last, *arrays), count)
+        return None
+    alpha_grad, diag_grad = np.zeros((count, *alpha.shape)), np.zeros(diag.shape, x.dtype)
+    run_ranges(lambda first, last: _sweep_with_dots(first, last, *arrays, probe, alpha_grad, diag_grad), count)
+    return Dots(alpha_grad.sum(0), diag_grad)  # chunk after chunk, whoever computed them
 
 
 def edge_dots(segments: Segments, alpha: Array, left: Array, right: Array) -> Array:

@@ -1,0 +1,56 @@
+"""Timing that survives a noisy machine: candidates take turns, medians are compared, memory is watched."""
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+
+def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median seconds of each candidate; one run of each per round, after one to warm up."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for number in range(rounds + 1):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            run()
+            if number:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def peak_memory(run: Callable[[], object]) -> float:
+    """Bytes of resident memory that a call adds at its peak, sampled every millisecond."""
+    page = os.sysconf("SC_PAGESIZE")
+
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * page
+
+    before = peak = resident()
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.001):
+            peak = max(peak, resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        run()
+    finally:
+        done.set()
+        watcher.join()
+    return max(peak, resident()) - before
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """A table that reads well in a terminal and in a README."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([line(header), rule, *(line(row) for row in rows)])

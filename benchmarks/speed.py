@@ -1,0 +1,218 @@
+"""Speed and memory of the algebra and the models:  python -m benchmarks.speed [section …] [--quick]."""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.graphs import random_stack, stack_of
+from benchmarks.measure import interleaved, markdown, peak_memory
+from benchmarks.other_ways import Coalesced, PerRelation
+from fastgtn.models.gtn import convolve
+from fastgtn.relations import RelationStack, kernels
+from fastgtn.relations.compile import kernel, run_ranges
+from fastgtn.relations.nearest import largest_products
+
+Hop = Callable[[Tensor, Tensor], Tensor]
+
+
+def forward_backward(
+    hop: Hop, num_nodes: int, num_relations: int, *, K: int = 2, C: int = 2, d: int = 64
+) -> Callable[[], None]:
+    """K hops there and back, as in one step of training."""
+    torch.manual_seed(0)
+    h = torch.randn(num_nodes, C, d, requires_grad=True)
+    logits = torch.randn(K, C, num_relations, requires_grad=True)
+
+    def run() -> None:
+        out, filters = h, logits.softmax(-1)
+        for k in reversed(range(K)):
+            out = hop(out, filters[k])
+        out.sum().backward()
+
+    return run
+
+
+def propagation(rounds: int) -> str:
+    """The fused kernel against torch.sparse per relation and against the published way."""
+    rows = []
+    for name in ("dblp", "acm", "imdb", "blogcatalog", "flickr"):
+        raw, kind = stack_of(name)
+        stack = raw.row_normalized("zero")  # all ways get the same stored edges
+        ways: dict[str, Hop] = {"fused": stack.propagate, "mkl": PerRelation(stack)}
+        ways["sane"] = Coalesced(stack, sane_backward=True)
+        runs = {key: forward_backward(way, stack.num_nodes, len(stack)) for key, way in ways.items()}
+        times = interleaved(runs, rounds)
+        published = forward_backward(Coalesced(stack, sane_backward=False), stack.num_nodes, len(stack))
+        times |= interleaved({"fused again": runs["fused"], "published": published}, 1)
+        memory = {key: peak_memory(run) for key, run in {**runs, "published": published}.items()}
+        rows.append([
+            f"{name} ({kind})", f"{times['fused'] * 1e3:.1f} ms",
+            *(f"{times[key] / times['fused']:.1f}×" for key in ("mkl", "sane", "published")),
+            *(f"{memory[key] / 1e6:.0f}" for key in ("fused", "mkl", "published")),
+        ])  # fmt: skip
+    header = [
+        "graph",
+        "fused",
+        "torch.sparse CSR takes",
+        "COO, sane backward",
+        "COO as published",
+        "MB fused",
+        "CSR",
+        "COO",
+    ]
+    return markdown(header, rows)
+
+
+def gtn(rounds: int) -> str:
+    """The exact GTN without products of sparse matrices against the explicit products."""
+    rows = []
+    for name, K in (("acm", 3), ("dblp", 4)):
+        stack, kind = stack_of(name)
+        implicit = _gtn_step(
+            stack, K, lambda z, f: convolve(z[:, None].expand(-1, f.size(1), -1), stack.hops(K), f, 1.0)
+        )
+        row = [f"{name} ({kind})", str(K), f"{peak_memory(implicit) / 1e6:.0f} MB"]
+        if name == "acm":
+            ours = _gtn_step(stack, K, lambda z, f: _explicit(stack, z, f))
+            published = _gtn_step(stack, K, lambda z, f: _published(stack, z, f))
+            times = interleaved({"implicit": implicit, "ours": ours}, max(1, rounds // 3))
+            times |= interleaved({"again": implicit, "published": published}, 1)
+            row += [f"{times['implicit'] * 1e3:.0f} ms", f"{times['ours'] / times['implicit']:.0f}×"]
+            row += [f"{times['published'] / times['implicit']:.0f}×", f"{peak_memory(ours) / 1e6:.0f} MB"]
+        else:
+            times = interleaved({"implicit": implicit}, max(1, rounds // 3))
+            row += [f"{times['implicit'] * 1e3:.0f} ms", "–", "–", "–"]
+        rows.append(row)
+    header = [
+        "graph",
+        "K",
+        "implicit, memory",
+        "time",
+        "our explicit product takes",
+        "torch.sparse product takes",
+        "explicit, memory",
+    ]
+    return markdown(header, rows)
+
+
+def _gtn_step(stack: RelationStack, K: int, way: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], None]:
+    torch.manual_seed(0)
+    z = torch.randn(stack.num_nodes, 64, requires_grad=True)
+    logits = torch.randn(K, 2, len(stack), requires_grad=True)
+    return lambda: way(z, logits.softmax(-1)).sum().backward()
+
+
+def _explicit(stack: RelationStack, z: Tensor, filters: Tensor) -> Tensor:
+    """Our own sparse products with gradients for the places that exist."""
+    graph = stack.mix(filters[0])
+    for hop in filters[1:]:
+        graph = graph.compose(stack.mix(hop)).row_normalized("zero")
+    return torch.stack(
+        [(graph[c] @ z + z) / ((graph[c] @ torch.ones_like(z[:, :1])) + 1) for c in range(len(graph))], 1
+    )
+
+
+def _published(stack: RelationStack, z: Tensor, filters: Tensor) -> Tensor:
+    """Products of torch.sparse matrices, normalised after each, as in the published program."""
+    way = Coalesced(stack, sane_backward=False)
+    out = []
+    for c in range(filters.size(1)):
+        hops = [
+            torch.sparse_coo_tensor(
+                way.indices, way.values * hop[c][way.relation], way.shape, check_invariants=False
+            ).coalesce()
+            for hop in filters
+        ]
+        graph = hops[0]
+        for hop in hops[1:]:
+            graph = torch.sparse.mm(graph, hop).coalesce()
+            degree = torch.sparse.sum(graph, 1).to_dense().clamp(min=1e-30)
+            graph = torch.sparse_coo_tensor(
+                graph.indices(), graph.values() / degree[graph.indices()[0]], way.shape, check_invariants=False
+            )
+        out.append((torch.sparse.mm(graph, z) + z) / 2)
+    return torch.stack(out, 1)
+
+
+def non_local(rounds: int) -> str:
+    """The n largest inner products per row: scanning tiles against a chunked product and topk."""
+    g = torch.relu(torch.randn(18_405, 64, generator=torch.Generator().manual_seed(0)))
+
+    def chunked() -> Tensor:
+        return torch.cat([(g[start : start + 512] @ g.T).topk(5).indices for start in range(0, len(g), 512)])
+
+    def ours() -> Tensor:
+        return largest_products(g, 5)
+
+    values = [(g * g[found[:, 4].long()]).sum(1) for found in (ours(), chunked())]
+    torch.testing.assert_close(*values, rtol=1e-4, atol=1e-4)
+    times = interleaved({"ours": ours, "chunked": chunked}, max(2, rounds // 2))
+    row = [f"{times['ours']:.2f} s", f"{times['chunked'] / times['ours']:.1f}×", f"{peak_memory(ours) / 1e6:.0f} MB"]
+    return markdown(["18,405 nodes, n = 5", "matmul + topk takes", "extra memory"], [row])
+
+
+def bandwidth(rounds: int, *, quick: bool) -> str:
+    """Time per edge beside the gather bandwidth of this machine at the same table size."""
+    sizes = [(18_405, 400_000), (227_144, 4_249_598)] + ([] if quick else [(1_116_163, 28_427_508)])
+    rows = []
+    for num_nodes, num_edges in sizes:
+        start = time.perf_counter()
+        stack = random_stack(num_nodes, num_edges, 20).row_normalized("zero")
+        building = time.perf_counter() - start
+        h, filters = torch.randn(num_nodes, 2, 64), torch.rand(2, len(stack))
+        col = stack.operator.edges[0].segments.col.numpy()
+        table = h.view(num_nodes, -1).numpy()
+
+        def hop(stack: RelationStack = stack, h: Tensor = h, filters: Tensor = filters) -> None:
+            stack.propagate(h, filters)
+
+        times = interleaved(
+            {"hop": hop, "gather": lambda col=col, table=table: gather(col, table)}, max(2, rounds // 3)
+        )
+        moved = stack.num_edges * table.shape[1] * 4
+        rows.append([
+            f"{num_nodes:,}", f"{stack.num_edges:,}", f"{building:.1f} s", f"{times['hop'] / stack.num_edges * 1e9:.1f} ns",
+            f"{moved / times['hop'] / 1e9:.1f} GB/s", f"{moved / times['gather'] / 1e9:.1f} GB/s",
+            f"{times['gather'] / times['hop']:.0%}",
+        ])  # fmt: skip
+    return markdown(["nodes", "edges", "building", "per edge", "kernel", "gather alone", "reached"], rows)
+
+
+def gather(col: np.ndarray, table: np.ndarray) -> None:
+    """Read the rows that the edges name, in their order, and add them up: nothing else."""
+    weights = np.ones(len(col), table.dtype)
+    run_ranges(lambda first, last: _gather(first, last, col, weights, table), 64)
+
+
+@kernel
+def _gather(first: int, last: int, col: np.ndarray, weights: np.ndarray, table: np.ndarray) -> None:
+    width = table.shape[1]
+    total, flat = np.zeros(width, table.dtype), table.reshape(-1)
+    one = table.dtype.type(1)
+    for piece in range(first, last):
+        start, stop = len(col) * piece // 64, len(col) * (piece + 1) // 64
+        for block in range(start, stop, 256):
+            end = min(block + 256, stop)
+            kernels._add_rows(flat, 0, width, width, col, weights, 0, block, end, one, total, flat[:0], 0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    sections = {"propagation": propagation, "gtn": gtn, "non_local": non_local}
+    parser.add_argument("sections", nargs="*", default=[*sections, "bandwidth"], help="which tables to print")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="leave out the largest graph")
+    arguments = parser.parse_args()
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}")
+    for name in arguments.sections:
+        run = sections.get(name)
+        table = bandwidth(arguments.rounds, quick=arguments.quick) if run is None else run(arguments.rounds)
+        print(f"\n## {name}\n{table}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
