@@ -83,8 +83,14 @@ class LinearPart:
         before = torch.from_numpy(own * self.own + part * messages.values).transpose(1, 2)
         if rows is not None:
             before = before[rows]
+        return before + self.bias
+
+    @property
+    def bias(self) -> Tensor:
+        """What the layer adds to every node before its activation, [C, d]; that of a GTN is in its inputs."""
         bias = fast_gtn_layer(self.backbone, 0).bias if isinstance(self.backbone, FastGTN) else None
-        return before if bias is None else before + bias.detach().double()
+        d, C = self.own.shape[1:]
+        return torch.zeros(C, d, dtype=torch.float64) if bias is None else bias.detach().double()
 
     @property
     def aggregate(self) -> ChannelAggregation:
