@@ -7,15 +7,17 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from fastgtn.cli.explain_node import explain_one_node
 from fastgtn.cli.output import emit_json, emit_table, say, stderr, stdout
 from fastgtn.cli.train import AsJson, DataDir
 from fastgtn.cli.use_run import RunFolder, Seed
 from fastgtn.data import NodeTask
 from fastgtn.errors import InputError, nearest
-from fastgtn.insight import Faithfulness, RankedPath, Ranking, Stability, faithfulness, rank_metapaths, stability
+from fastgtn.insight import Faithfulness, Ranking, Stability, faithfulness, rank_metapaths, stability
 from fastgtn.insight.export import cypher, is_exportable, pyg_metapaths, pyg_text, sql
 from fastgtn.relations import Relation
 from fastgtn.training.files import read_json
@@ -40,12 +42,13 @@ def explain_command(
     layer: Annotated[int, typer.Option(help="Which layer of a FastGTN.")] = 0,
     split: Annotated[str | None, typer.Option(help="Only nodes of train, val or test.")] = None,
     of_class: Annotated[
-        str | None, typer.Option("--class", help="Only nodes of this class (train and val: test labels stay hidden).")
+        str | None, typer.Option("--class", help="Only nodes of this class (train, val); with --node: its logit.")
     ] = None,
     with_stability: Annotated[bool, typer.Option("--stability", help="Compare all seeds of the run.")] = False,
     with_faithfulness: Annotated[
         bool, typer.Option("--faithfulness", help="Drop each path, or keep only it, and score validation.")
     ] = False,
+    node: Annotated[str | None, typer.Option(help="Give the reasons for one node, by its id or name.")] = None,
     export: Annotated[Format | None, typer.Option(help="Print the paths for another program instead.")] = None,
     seed: Seed = None,
     data_dir: DataDir = None,
@@ -57,6 +60,9 @@ def explain_command(
     """
     trained = load_run(run, seed=seed)
     graph, task = trained.load_graph(data_dir=data_dir)
+    if node is not None:
+        explain_one_node(trained, graph, task, node, of_class=of_class, top=top, as_json=as_json)
+        return
     inputs, model = trained.prepare(graph)
     chosen = choose_nodes(task, split, of_class)
     options: dict[str, Any] = {"nodes": chosen, "between_targets": between_targets, "channel": channel, "layer": layer}
@@ -162,7 +168,7 @@ def ranking_table(ranking: Ranking, matters: Faithfulness | None) -> Table:
         numbers = [f"{100 * ranked.weight:.2f}", f"{ranked.plain_weight:.4f}"]
         if ranked.name in effects:
             numbers += [f"{100 * value:.1f}" for value in (effects[ranked.name].without, effects[ranked.name].only)]
-        table.add_row(str(ranked.rank), _escaped(ranked), *numbers, ranking.names.long(ranked.path).replace("[", r"\["))
+        table.add_row(str(ranked.rank), escape(ranked.name), *numbers, escape(ranking.names.long(ranked.path)))
     return table
 
 
@@ -176,9 +182,5 @@ def stability_table(stable: Stability) -> Table:
     for path in stable.paths:
         ranks = " ".join(map(str, path.ranks))
         numbers = [f"{100 * value:.2f}" for value in (path.mean, path.std)]
-        table.add_row(path.name.replace("[", r"\["), *numbers, f"{100 * path.first_in:.0f}", ranks)
+        table.add_row(escape(path.name), *numbers, f"{100 * path.first_in:.0f}", ranks)
     return table
-
-
-def _escaped(ranked: RankedPath) -> str:
-    return ranked.name.replace("[", r"\[")
