@@ -89,7 +89,7 @@ class FitOptions(Section):
     learning_rate: Rate = 0.01
     weight_decay: Amount = 0.001
     filter_learning_rate: Rate | None = None
-    filter_weight_decay: Amount | None = None
+    filter_weight_decay: Amount = 0.0
     clip: Amount = 0.0
     patience: Annotated[int, Field(ge=0)] = 0
     select_by: Literal["auto", "micro_f1", "macro_f1", "accuracy", "ndcg", "mrr", "loss", "last"] = "auto"

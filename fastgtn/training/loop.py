@@ -104,13 +104,14 @@ def build_optimizer(model: NodeClassifier, options: FitOptions) -> torch.optim.O
     filters = [f.logits for f in model.backbone.hop_filters() if f.logits.requires_grad]
     own = {id(parameter) for parameter in filters}
     rest = [p for p in model.parameters() if id(p) not in own and p.requires_grad]
-    rate, decay = options.filter_learning_rate, options.filter_weight_decay
+    rate = options.filter_learning_rate
     groups: list[dict[str, Any]] = [
         {"params": rest},
         {
             "params": filters,
             "lr": options.learning_rate if rate is None else rate,
-            "weight_decay": options.weight_decay if decay is None else decay,
+            # none by default: the gradient of a logit is so small that a usual decay would decide its sign
+            "weight_decay": options.filter_weight_decay,
         },
     ]
     return torch.optim.Adam(groups, lr=options.learning_rate, weight_decay=options.weight_decay, fused=True)

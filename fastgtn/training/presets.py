@@ -27,7 +27,7 @@ _AUTHORS: Values = {
         "hidden": 64, "dropout": 0.0, "head_dropout": 0.0, "aggregate": "concat",
         "non_local": {"exclude_self": False, "final_relu": True, "init_logit": -1.0},
     },
-    "fit": {"learning_rate": 0.02, "weight_decay": 0.001, "epochs": 200},
+    "fit": {"learning_rate": 0.02, "weight_decay": 0.001, "filter_weight_decay": 0.001, "epochs": 200},
 }  # fmt: skip
 
 PRESETS: dict[str, dict[str, Values]] = {

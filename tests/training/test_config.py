@@ -1,0 +1,93 @@
+"""A config is complete, checked, and says which word was meant."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastgtn.errors import InputError
+from fastgtn.training import Config
+from fastgtn.training.toml import settings
+
+
+def test_each_model_gets_the_graph_that_its_definition_asks_for() -> None:
+    gtn, fast = Config.of({"model": {"name": "gtn"}}), Config.of({"model": {"name": "fast_gtn"}})
+    assert (gtn.graph.normalize, gtn.model.gamma, gtn.model.filter_init_std) == ("none", 1.0, 0.01)
+    assert (fast.graph.normalize, fast.graph.empty_rows, fast.model.gamma) == ("row", "self", 0.5)
+
+
+def test_a_preset_is_a_set_of_defaults_and_explicit_keys_win() -> None:
+    config = Config.of({"model": {"preset": "authors-2022", "gamma": 0.3}, "fit": {"epochs": 7}})
+    assert config.graph.binarize
+    assert (config.model.gamma, config.model.dropout) == (0.3, 0.0)
+    assert (config.fit.epochs, config.fit.learning_rate, config.fit.weight_decay) == (7, 0.02, 0.001)
+    assert Config.of({"model": {"preset": "authors-2022", "name": "gtn"}}).model.bias
+    assert Config.of({"model": {"preset": "paper"}}).model.dropout == 0.5
+
+
+@pytest.mark.parametrize("preset", ["ours", "paper", "authors-2022"])
+@pytest.mark.parametrize("model", ["gtn", "fast_gtn"])
+def test_the_written_config_is_the_same_config(tmp_path: Path, model: str, preset: str) -> None:
+    values = {
+        "model": {"name": model, "preset": preset},
+        "fit": {"filter_learning_rate": 0.1, "filter_weight_decay": 0.5, "average": 0.9},
+    }
+    config = Config.of({"dataset": 'with "quotes"'}, values)
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    assert Config.from_toml(tmp_path / "config.toml") == config
+
+
+def test_settings_have_the_types_of_toml() -> None:
+    words = [
+        "model.path_length=3",
+        "fit.learning_rate = 1e-2",
+        "graph.binarize=true",
+        "model.name=gtn",
+        "dataset='acm'",
+    ]
+    assert settings(words) == {
+        "model": {"path_length": 3, "name": "gtn"},
+        "fit": {"learning_rate": 0.01},
+        "graph": {"binarize": True},
+        "dataset": "acm",
+    }
+
+
+def test_a_graph_beside_the_config_is_found_from_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('dataset = "./my.npz"\n')
+    assert Config.from_toml(tmp_path / "my.toml").dataset == str(tmp_path / "my.npz")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"model": {"path_lenght": 3}}, r'no config key "model.path_lenght" in \[model\]; did you mean "path_length"'),
+        ({"model": {"non_local": {"neighbor": 3}}}, 'did you mean "neighbors"'),
+        ({"modle": {}}, 'no config key "modle"; did you mean "model"'),
+        ({"model": {"name": "fastgtn"}}, 'model.name cannot be "fastgtn"; did you mean "fast_gtn"'),
+        ({"model": {"preset": "papers"}}, 'did you mean "paper"'),
+        ({"model": {"path_length": "three"}}, 'model.path_length = "three": input should be a valid integer'),
+        ({"model": {"path_length": True}}, "model.path_length = True: input should be a valid integer"),
+        ({"model": {"path_length": 0}}, "model.path_length = 0: input should be greater than or equal to 1"),
+        ({"model": {"dropout": 1.0}}, "model.dropout = 1.0: input should be less than 1"),
+        ({"model": 3}, "model = 3: input should be a valid dictionary"),
+        ({"fit": {"learning_rate": float("nan")}}, "fit.learning_rate = nan"),
+        ({"fit": {"select_by": "f1"}}, "fit.select_by cannot be"),
+        ({"model": {"name": "gtn", "non_local": {"enabled": True}}}, "non-local operations belong to FastGTN"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Config.of(values)
+
+
+def test_a_bad_assignment_or_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--set takes key=value"):
+        settings(["model.path_length"])
+    with pytest.raises(InputError, match='"model" was set to a value before'):
+        settings(["model=3", "model.name=gtn"])
+    with pytest.raises(InputError, match="there is no config file"):
+        Config.from_toml(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[model\n")
+    with pytest.raises(InputError, match=r"bad\.toml cannot be read as TOML"):
+        Config.from_toml(tmp_path / "bad.toml")

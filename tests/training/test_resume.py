@@ -1,0 +1,102 @@
+"""A run that was killed at any moment and continued is, bit for bit, the run that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from quick_config import quick
+
+from fastgtn.errors import InputError
+from fastgtn.training import train
+from fastgtn.training.checkpoint import read_tensors
+
+TESTS = Path(__file__).parents[1]
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """All that a finished run of two seeds says, without what clocks and memory say."""
+    result = json.loads((folder / "result.json").read_text())
+    for run in result["runs"]:
+        del run["seconds"], run["peak_memory_mb"]
+    del result["out"]
+    files = ("history.jsonl", "config.toml", "predictions.parquet")
+    texts = {f"{seed}/{name}": (folder / seed / name).read_bytes() for seed in ("seed-0", "seed-1") for name in files}
+    return {"result": result, **texts}
+
+
+def same_tensors(one: Path, other: Path) -> bool:
+    first, second = read_tensors(one)[0], read_tensors(other)[0]
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_killed_run_continues_bit_for_bit(graph_file: Path, tmp_path: Path) -> None:
+    script = [sys.executable, str(TESTS / "kill_and_resume.py"), str(tmp_path), str(graph_file)]
+    subprocess.run(script, check=True, cwd=TESTS)
+    killed = sorted(tmp_path.glob("killed-*"))
+    assert len(killed) >= 5
+    for folder in killed:
+        assert outcome(folder) == outcome(tmp_path / "undisturbed"), folder
+        for name in ("seed-0/model.safetensors", "seed-1/model.safetensors", "seed-1/checkpoint/state.safetensors"):
+            assert same_tensors(folder / name, tmp_path / "undisturbed" / name), (folder, name)
+        assert not list(folder.rglob("*.partial*"))
+
+
+def test_the_command_line_is_killed_from_outside_and_continues(graph_file: Path, tmp_path: Path) -> None:
+    words = ["--graph", str(graph_file), "--set", "fit.epochs=60", "--set", "fit.checkpoint_every=5", "--runs", "2"]
+    fastgtn = [sys.executable, "-m", "fastgtn", "train", "--json"]
+    undisturbed = json.loads(subprocess.check_output([*fastgtn, *words, "--out", str(tmp_path / "whole")]))
+    process = subprocess.Popen([*fastgtn, *words, "--out", str(tmp_path / "cut")], stdout=subprocess.DEVNULL)
+    while not (tmp_path / "cut" / "seed-0" / "checkpoint" / "state.safetensors").exists() and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    resumed = subprocess.check_output([*fastgtn, "--resume", "--out", str(tmp_path / "cut")])
+    assert json.loads(resumed)["test"] == undisturbed["test"]
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_finished_seeds_are_kept_and_more_can_be_added(graph_file: Path, tmp_path: Path) -> None:
+    train(quick(graph_file, fit={"runs": 1}), out=tmp_path / "run")
+    first = (tmp_path / "run" / "seed-0" / "result.json").stat().st_mtime_ns
+    summary = train(quick(graph_file, fit={"runs": 2}), out=tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "seed-0" / "result.json").stat().st_mtime_ns == first
+    assert [run["seed"] for run in summary["runs"]] == [0, 1]
+
+
+def test_a_folder_of_another_config_or_graph_is_refused(graph_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(quick(graph_file), out=out)
+    with pytest.raises(InputError, match=r"has files already: continue that run with --resume, or choose another"):
+        train(quick(graph_file), out=out)
+    with pytest.raises(InputError, match=r"another config \(model.path_length was 2, now 3\)"):
+        train(quick(graph_file, model={"path_length": 3}), out=out, resume=True)
+    with pytest.raises(InputError, match=r"--resume continues a run: name its folder with --out"):
+        train(quick(graph_file), resume=True)
+    record = json.loads((out / "run.json").read_text())
+    (out / "run.json").write_text(json.dumps(record | {"data_checksum": "other"}))
+    with pytest.raises(InputError, match="the graph has changed since"):
+        train(quick(graph_file), out=out, resume=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(InputError, match="is no run folder"):
+        train(quick(graph_file), out=tmp_path / "mine", resume=True)
+    with pytest.raises(InputError, match="is a file"):
+        train(quick(graph_file), out=tmp_path / "mine" / "thesis.txt")
+
+
+@pytest.mark.parametrize("name", ["checkpoint/state.safetensors", "history.jsonl"])
+def test_a_damaged_checkpoint_is_one_clear_line(graph_file: Path, tmp_path: Path, name: str) -> None:
+    train(quick(graph_file), out=tmp_path / "run")
+    seed = tmp_path / "run" / "seed-0"
+    (seed / "result.json").unlink()
+    content = (seed / name).read_bytes()
+    (seed / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"is missing or damaged .*: the run cannot be used as it is"):
+        train(quick(graph_file), out=tmp_path / "run", resume=True)
