@@ -26,13 +26,23 @@ app.command("ls")(train.list_command)
 app.add_typer(data.app, name="data")
 
 
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
-) -> None:
-    if version:
+def print_version(wanted: bool) -> None:
+    """Answer `fastgtn --version` before a command is asked for."""
+    if wanted:
         typer.echo(importlib.metadata.version("fastgtn"))
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Learn which meta-paths matter on heterogeneous graphs.
+
+    Example: fastgtn demo
+    """
 
 
 def main() -> None:

@@ -39,10 +39,11 @@ def demo_command(
     say("test", f"{points(summary['test'], summary['runs'])}  (chance {100 / task.num_classes:.0f})")
     emit_table(path_table(rows, task.target))
     say("saved", f"{summary['out']}")
-    say("next", f"fastgtn predict {summary['out']} --out predictions.csv")
-    say("", "fastgtn train --model gtn          the original model on the same graph")
-    say("", "fastgtn train --dataset imdb       a real graph (fastgtn ls)")
-    say("", "fastgtn data build graph.toml …    your own tables (docs/your_data.md)")
+    say("next", f"fastgtn explain {summary['out']}")
+    say("", f"fastgtn predict {summary['out']} --out predictions.csv")
+    say("", "fastgtn train --model gtn                    the original model on the same graph")
+    say("", "fastgtn train --dataset imdb                 a real graph (fastgtn ls)")
+    say("", "fastgtn data build graph.toml --out my.npz   your own tables")
 
 
 def is_path(ranked: RankedPath, relations: list[Any]) -> bool:

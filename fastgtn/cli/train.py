@@ -57,7 +57,7 @@ def train_command(
     bar.say_inputs()
     say("fit", _fit_line(summary, chosen))
     say("test", points(summary["test"], summary["runs"]))
-    say("saved", f"{summary['out']}    next: fastgtn predict {summary['out']} --out predictions.csv")
+    say("saved", f"{summary['out']}    next: fastgtn explain {summary['out']}")
 
 
 def config_command(

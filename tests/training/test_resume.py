@@ -36,6 +36,7 @@ def same_tensors(one: Path, other: Path) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_bit_for_bit(graph_file: Path, tmp_path: Path) -> None:
     script = [sys.executable, str(TESTS / "kill_and_resume.py"), str(tmp_path), str(graph_file)]
     subprocess.run(script, check=True, cwd=TESTS)
@@ -48,6 +49,7 @@ def test_a_killed_run_continues_bit_for_bit(graph_file: Path, tmp_path: Path) ->
         assert not list(folder.rglob("*.partial*"))
 
 
+@pytest.mark.slow
 def test_the_command_line_is_killed_from_outside_and_continues(graph_file: Path, tmp_path: Path) -> None:
     words = ["--graph", str(graph_file), "--set", "fit.epochs=60", "--set", "fit.checkpoint_every=5", "--runs", "2"]
     fastgtn = [sys.executable, "-m", "fastgtn", "train", "--json"]
