@@ -31,7 +31,7 @@ def parts(reasons):
     ]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 1000), K=st.integers(1, 3), kind=st.sampled_from([FastGTN, GTN]), normalized=st.booleans(),
     aggregate=st.sampled_from(["concat", "mean", "sum", "none"]),
