@@ -37,9 +37,10 @@ def make_planted(
     venues: int = 60,
     terms: int = 140,
     classes: int = 3,
-    features: int = 8,
+    features: int = 4,
     label_noise: float = 0.05,
     feature_noise: float = 0.2,
+    distraction: float = 0.02,
     edge_noise: float = 0.05,
     misleading: int = 1,
     seed: int = 0,
@@ -51,7 +52,8 @@ def make_planted(
     Args:
         path: Read from the labelled type outwards: "APVPA" labels authors by the authors of the same venues.
         label_noise: Share of labels that are exchanged for another class.
-        feature_noise: Standard deviation of the noise on every feature; the topics are at distance √2.
+        feature_noise: Standard deviation of the noise on features that tell a topic; topics are at distance √2.
+        distraction: Standard deviation of the features that tell nothing.
         edge_noise: Share of edges on the path that ignore the topic.
         misleading: How many relations without any meaning to add, up to three.
     """
@@ -77,16 +79,19 @@ def make_planted(
     graph.planted = {
         "path": path, "node_types": types, "relations": [list(edge_type) for edge_type in relations],
         "classes": classes, "seed": seed,
-        "label_noise": label_noise, "feature_noise": feature_noise, "edge_noise": edge_noise,
+        "label_noise": label_noise, "feature_noise": feature_noise, "distraction": distraction,
+        "edge_noise": edge_noise,
         "misleading": [name for _, name, _, _ in MISLEADING[:misleading]],
     }  # fmt: skip
     labels = _labels(graph, groups, relations, classes, rng)
+    task = _task(types[0], _flipped(labels, classes, label_noise, rng), classes, rng)
     drawn = draw_features(
-        graph, groups, labels, relations, classes=classes, width=features, noise=feature_noise, rng=rng
-    )
+        graph, groups, labels, task.train.nodes.numpy(), relations,
+        classes=classes, width=features, noise=feature_noise, distraction=distraction, rng=rng,
+    )  # fmt: skip
     for node_type, x in drawn.items():
         graph[node_type].x = torch.from_numpy(x)
-    return graph, _task(types[0], _flipped(labels, classes, label_noise, rng), classes, rng)
+    return graph, task
 
 
 def parse_path(path: str) -> list[str]:
@@ -139,9 +144,9 @@ def _flipped(labels: Array, classes: int, noise: float, rng: Generator) -> Array
 
 
 def _task(target: str, labels: Array, classes: int, rng: Generator) -> NodeTask:
-    """Three tenths to train, two to validate, five to test."""
+    """Half of the labelled nodes to train, a fifth to validate, the rest to test."""
     nodes = rng.permutation(np.flatnonzero(labels >= 0))
-    train, val, test = np.split(nodes, [3 * len(nodes) // 10, len(nodes) // 2])
+    train, val, test = np.split(nodes, [len(nodes) // 2, 7 * len(nodes) // 10])
     return NodeTask.from_labels(
         target, "single", torch.from_numpy(labels),
         train=torch.from_numpy(np.sort(train)), val=torch.from_numpy(np.sort(val)),

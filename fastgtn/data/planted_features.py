@@ -16,22 +16,23 @@ EdgeType = tuple[str, str, str]
 
 
 def draw_features(
-    graph: HeteroData, groups: list[Group], labels: Array, relations: list[EdgeType], *,
-    classes: int, width: int, noise: float, rng: Generator,
+    graph: HeteroData, groups: list[Group], labels: Array, train: Array, relations: list[EdgeType], *,
+    classes: int, width: int, noise: float, distraction: float, rng: Generator,
 ) -> dict[str, Array]:  # fmt: skip
     """Features [N, width] of each node type.
 
-    The last group tells its topic, with noise; authors and papers are noise around the mean topic. Other types are
+    The last group tells its topic, with noise; other authors and papers are a little noise around the mean topic, of
+    size `distraction`: more would be learned by heart before the path is found. Other types are
     all alike, since they are few and have many neighbours: any difference would tell which one it is.
     """
     topics = np.linalg.qr(rng.normal(size=(width, width)))[0][:classes]  # at right angles
     last = groups[-1]
-    accidents = _class_means(graph, groups[0].node_type, labels, relations)
+    accidents = _class_means(graph, groups[0].node_type, labels, train, relations)
     features = {}
     for node_type in graph.node_types:
         x = np.tile(topics.mean(0), (graph[node_type].num_nodes, 1))
         if node_type in NOISY_TYPES:
-            x += noise * rng.normal(size=x.shape)
+            x += distraction * rng.normal(size=x.shape)
         if node_type == last.node_type:
             x[last.nodes] = topics[last.classes] + noise * rng.normal(size=(len(last.nodes), width))
         if node_type in NOISY_TYPES:
@@ -48,14 +49,16 @@ def message_matrix(graph: HeteroData, edge_type: EdgeType) -> Any:
     return sp.csr_matrix((1 / np.bincount(row, minlength=shape[0])[row], (row, col)), shape=shape)
 
 
-def _class_means(graph: HeteroData, target: str, labels: Array, planted: list[EdgeType]) -> dict[str, list[Array]]:
+def _class_means(
+    graph: HeteroData, target: str, labels: Array, train: Array, planted: list[EdgeType]
+) -> dict[str, list[Array]]:
     """How much each node weighs in each class's mean over each path up to the planted length, but for that path.
 
-    A class differs from the whole on such a path by accident only; these weights say along which nodes.
+    A class differs from the whole on such a path by accident only; these weights say along which nodes. Training nodes
+    and the others are looked at apart, so that an accident among the ones is not made good among the others.
     """
-    classes = int(labels.max()) + 1
-    members = np.stack([labels == c for c in range(classes)]).astype(float)
-    weights = members / members.sum(1, keepdims=True) - (labels >= 0) / (labels >= 0).sum()
+    is_train = np.isin(np.arange(len(labels)), train)
+    weights = np.concatenate([_deviations(np.where(part, labels, -1)) for part in (is_train, ~is_train)])
     matrices = {edge_type: message_matrix(graph, edge_type) for edge_type in graph.edge_types}
     found: dict[str, list[Array]] = {node_type: [] for node_type in graph.node_types}
     walks: list[tuple[list[EdgeType], str, Array]] = [([], target, weights)]
@@ -71,6 +74,13 @@ def _class_means(graph: HeteroData, target: str, labels: Array, planted: list[Ed
                 if edge_type[2] == end
             ]
     return found
+
+
+def _deviations(labels: Array) -> Array:
+    """Weights [classes, N] that turn values of nodes into each class's mean minus the mean of all labelled nodes."""
+    members = np.stack([labels == c for c in range(int(labels.max()) + 1)]).astype(float)
+    sizes = np.maximum(members.sum(1, keepdims=True), 1)
+    return members / sizes - (labels >= 0) / (labels >= 0).sum()
 
 
 def _without(x: Array, weights: list[Array]) -> Array:

@@ -116,7 +116,7 @@ def test_the_built_in_graph_needs_no_file() -> None:
         ({"path": "APX"}, r"A \(author\), P \(paper\)"),
         ({"venues": 3}, "3 nodes of type venue are too few"),
         ({"classes": 1}, "at least 2 classes"),
-        ({"classes": 9}, "9 classes with 8 features"),
+        ({"classes": 9}, "9 classes with 4 features"),
         ({"misleading": 4}, "misleading is 4"),
         ({"label_noise": 1.0}, "label_noise is 1.0"),
         ({"edge_noise": -0.1}, "edge_noise is -0.1"),
