@@ -1,0 +1,68 @@
+"""Several runs side by side: scores, curves and first meta-paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastgtn.insight.report.charts import Line, bar, line_chart
+from fastgtn.insight.report.markup import Markup, el
+from fastgtn.insight.report.sections import key_list, table
+from fastgtn.insight.report.tables import METRICS, RunTables
+
+FIRST = 8
+
+
+def score_rows(runs: Sequence[RunTables]) -> list[list[str]]:
+    """Heads, then one row per run: its name, model, graph, seeds and test scores in points."""
+    names = [name for name in METRICS if any(name in run.test for run in runs)]
+    rows = [["run", "model", "graph", "seeds", *(METRICS[name] for name in names)]]
+    for run in runs:
+        scores = [run.test[name].points(len(run.seeds)) if name in run.test else "" for name in names]
+        rows.append([run.title, run.model, run.dataset, str(len(run.seeds)), *scores])
+    return rows
+
+
+def path_rows(runs: Sequence[RunTables]) -> list[list[tuple[str, float]]]:
+    """Row k: the k-th meta-path of every run and its share; an empty name where a run has fewer."""
+    longest = min(FIRST, max(len(run.ranking) for run in runs))
+    return [
+        [(r.paths[k].name, r.paths[k].weight) if k < len(r) else ("", 0.0) for r in (run.ranking for run in runs)]
+        for k in range(longest)
+    ]
+
+
+def comparison(runs: Sequence[RunTables]) -> Markup:
+    """The section above the runs."""
+    heads, *rows = score_rows(runs)
+    body = [
+        el("tr", el("th", row[0], scope="row"), [el("td", w) for w in row[1:4]], [el("td", w, class_="num") for w in row[4:]])
+        for row in rows
+    ]
+    highest = max(run.ranking.paths[0].weight for run in runs if len(run.ranking)) if any(map(_paths, runs)) else 1.0
+    paths = [
+        el("tr", el("td", str(k), class_="num dim"), [_path_cell(name, share, highest) for name, share in row])
+        for k, row in enumerate(path_rows(runs), 1)
+    ]
+    lines = [Line(run.title, run.mean_curve, k) for k, run in enumerate(runs) if run.mean_curve]
+    metric = METRICS.get(runs[0].metric, runs[0].metric)
+    chart = line_chart(f"Validation {metric} of all runs", f"{metric}, points", lines, factor=100)
+    return el(
+        "section",
+        el("h2", "Side by side"),
+        table("Test scores in points, mean ± standard deviation over seeds", heads, body),
+        el("div",
+           el("div", key_list([run.title for run in runs]),
+              el("figure", chart, el("figcaption", f"validation {metric}, the mean over seeds")) if lines else None),
+           table("First meta-paths and their share, %", ("", *(run.title for run in runs)), paths, class_="compare"),
+           class_="columns"),
+        class_="comparison",
+    )  # fmt: skip
+
+
+def _path_cell(name: str, share: float, highest: float) -> Markup:
+    words = [el("b", name), el("span", f"{100 * share:.1f}", class_="num"), bar(share / highest)] if name else []
+    return el("td", el("div", words, class_="path-cell"))
+
+
+def _paths(run: RunTables) -> int:
+    return len(run.ranking)

@@ -1,0 +1,65 @@
+"""HTML and SVG as text. Every text is escaped unless it is markup already, so that no caller can forget it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+VOID = {"input", "meta", "br", "hr"}
+Attribute = str | float | int | bool | None
+
+
+class Markup(str):
+    """Text that is markup: made by the functions of this file only."""
+
+    __slots__ = ()
+
+
+Child = str | None | Iterable["Child"]
+
+
+def el(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
+    """One element: ``el("td", "a < b", class_="num")``; underscores in names of attributes become dashes."""
+    words = [name, *(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)]
+    if name in VOID:
+        return Markup(f"<{' '.join(words)}>")
+    return Markup(f"<{' '.join(words)}>{joined(*children)}</{name}>")
+
+
+def joined(*children: Child) -> Markup:
+    """Several pieces, texts among them escaped."""
+    return Markup("".join(_text(child) for child in children))
+
+
+def svg(width: float, height: float, title: str, *children: Child, desc: str = "", class_: str = "chart") -> Markup:
+    """A drawing that scales with its place and says what it shows to those who do not see it."""
+    described = el("desc", desc) if desc else None
+    return el(
+        "svg", el("title", title), described, *children, class_=class_, viewBox=f"0 0 {number(width)} {number(height)}",
+        role="img", aria_label=title,
+    )  # fmt: skip
+
+
+def number(value: float) -> str:
+    """Coordinates: two digits are finer than any screen."""
+    text = f"{value:.2f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _attribute(key: str, value: Attribute) -> str:
+    name = key.rstrip("_")
+    name = name if name in ("viewBox", "preserveAspectRatio") else name.replace("_", "-")
+    if value is True:
+        return name
+    text = number(value) if isinstance(value, float) else str(value)
+    return f'{name}="{escape(text, quote=True)}"'
+
+
+def _text(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return str(child)
+    if isinstance(child, str):
+        return escape(child, quote=True)
+    return "".join(_text(one) for one in child)
