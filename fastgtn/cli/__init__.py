@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fastgtn.cli import data, demo, explain, train, use_run
+from fastgtn.cli import data, demo, explain, report, train, use_run
 from fastgtn.cli.output import complain
 from fastgtn.errors import InputError
 
@@ -21,6 +21,7 @@ app.command("train")(train.train_command)
 app.command("evaluate")(use_run.evaluate_command)
 app.command("predict")(use_run.predict_command)
 app.command("explain")(explain.explain_command)
+app.command("report")(report.report_command)
 app.command("config")(train.config_command)
 app.command("ls")(train.list_command)
 app.add_typer(data.app, name="data")

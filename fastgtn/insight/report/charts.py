@@ -65,12 +65,13 @@ def dots(values: Sequence[float], mean: float, highest: float) -> Markup:
 
 def heat_map(filters: FilterMap, title: str, *, labelled: bool = True) -> Markup:
     """Relations in rows, hops in columns; a number in every cell that weighs something."""
-    cell, row_height = 46.0, 24.0
+    cell, row_height = 36.0, 24.0
     left = 8.0 + 6.2 * max(map(len, filters.relations)) if labelled else 0.0
     hops = len(filters.weights[0])
     width, height = left + cell * hops + 2, 22 + row_height * len(filters.relations) + 2
     parts = [
-        el("text", str(k + 1), x=left + cell * (k + 0.5), y=14, text_anchor="middle", class_="tick") for k in range(hops)
+        el("text", str(k + 1), x=left + cell * (k + 0.5), y=14, text_anchor="middle", class_="tick")
+        for k in range(hops)
     ]
     for row, (name, weights) in enumerate(zip(filters.relations, filters.weights, strict=True)):
         top = 22 + row_height * row
@@ -78,14 +79,18 @@ def heat_map(filters: FilterMap, title: str, *, labelled: bool = True) -> Markup
             parts.append(el("text", name, x=left - 8, y=top + 16, text_anchor="end", class_="label"))
         for k, weight in enumerate(weights):
             note = f"hop {k + 1}, {name}: {weight:.3f}"
-            parts += _cell(left + cell * k, top, cell, row_height, weight, f"{weight:.2f}"[1:] if weight < 1 else "1", note)
-    return svg(width, height, title, parts, desc="Rows are relations, columns are hops from the target.", class_="chart heat")
+            parts += _cell(
+                left + cell * k, top, cell, row_height, weight, f"{weight:.2f}"[1:] if weight < 1 else "1", note
+            )
+    return svg(
+        width, height, title, parts, desc="Rows are relations, columns are hops from the target.", class_="chart heat"
+    )
 
 
 def confusion_chart(confusion: Confusion) -> Markup:
     """True classes in rows, predicted ones in columns; the colour is the share of the row."""
     size = len(confusion.class_names)
-    cell = max(26.0, min(56.0, 300 / size))
+    cell = max(24.0, min(60.0, 320 / size))
     left = 10.0 + 6.6 * min(max(map(len, confusion.class_names)), 18)
     width, height = left + cell * size + 2, 46 + cell * size
     parts = [
@@ -116,8 +121,18 @@ def hop_chart(shares: Sequence[HopShare]) -> Markup:
         name = "others" if share.hops is None else str(share.hops)
         words = f"{name} steps: {100 * share.weight:.1f} %"
         place, top = x(k), y(100 * share.weight)
-        bar_ = el("rect", el("title", words), x=place + 0.15 * width, y=top, width=0.7 * width, height=y.start - top, class_="bar")
-        value = el("text", f"{100 * share.weight:.1f}", x=place + width / 2, y=top - 5, text_anchor="middle", class_="tick")
+        bar_ = el(
+            "rect",
+            el("title", words),
+            x=place + 0.15 * width,
+            y=top,
+            width=0.7 * width,
+            height=y.start - top,
+            class_="bar",
+        )
+        value = el(
+            "text", f"{100 * share.weight:.1f}", x=place + width / 2, y=top - 5, text_anchor="middle", class_="tick"
+        )
         label = el("text", name, x=place + width / 2, y=y.start + 16, text_anchor="middle", class_="tick")
         parts += [bar_, value, label]
     return svg(WIDTH, 200, "Shares of walks by length", parts, class_="chart hops")
@@ -134,13 +149,18 @@ def scatter(effects: Faithfulness, metric: str) -> Markup:
         words = f"{name}: share {share:.1f} %, {change:+.1f} points without it"
         parts.append(el("circle", el("title", words), cx=x(share), cy=y(change), r=9, class_="dot c0"))
         parts.append(el("text", str(rank), x=x(share), y=y(change) + 3.8, text_anchor="middle", class_="on-dot"))
-    return svg(WIDTH, HEIGHT, "Faithfulness against weight", parts, desc="One dot per meta-path.", class_="chart scatter")
+    return svg(
+        WIDTH, HEIGHT, "Faithfulness against weight", parts, desc="One dot per meta-path.", class_="chart scatter"
+    )
 
 
 def _cell(x: float, y: float, width: float, height: float, share: float, text: str, note: str) -> list[Markup]:
     """A square whose colour is a share; light text on dark squares."""
     place = {"x": x, "y": y, "width": width - 2, "height": height - 2, "rx": 3}
-    parts = [el("rect", class_="cell empty", **place), el("rect", el("title", note), class_="cell", fill_opacity=share, **place)]
+    parts = [
+        el("rect", class_="cell empty", **place),
+        el("rect", el("title", note), class_="cell", fill_opacity=share, **place),
+    ]
     if text and share >= 0.005:
         style = "value strong" if share > 0.55 else "value"
         parts.append(el("text", text, x=x + width / 2 - 1, y=y + height / 2 + 3, text_anchor="middle", class_=style))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fastgtn.insight.report.blocks import key_list, table
 from fastgtn.insight.report.charts import Line, bar, line_chart
 from fastgtn.insight.report.markup import Markup, el
-from fastgtn.insight.report.sections import key_list, table
 from fastgtn.insight.report.tables import METRICS, RunTables
 
 FIRST = 8
@@ -35,7 +35,12 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
     """The section above the runs."""
     heads, *rows = score_rows(runs)
     body = [
-        el("tr", el("th", row[0], scope="row"), [el("td", w) for w in row[1:4]], [el("td", w, class_="num") for w in row[4:]])
+        el(
+            "tr",
+            el("th", row[0], scope="row"),
+            [el("td", w) for w in row[1:4]],
+            [el("td", w, class_="num") for w in row[4:]],
+        )
         for row in rows
     ]
     highest = max(run.ranking.paths[0].weight for run in runs if len(run.ranking)) if any(map(_paths, runs)) else 1.0

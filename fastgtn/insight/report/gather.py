@@ -146,6 +146,7 @@ class _Reader:
     def facts(self) -> tuple[tuple[str, str], ...]:
         task, options = self.task, self.run.config.model
         splits = (len(task.train), len(task.val), len(task.test_nodes))
+        layers = f"{options.num_layers} layer{'s' if options.num_layers > 1 else ''}"
         non_local = " · non-local" if options.non_local.enabled else ""
         seconds = sum(float(other.result.get("seconds", 0)) for other in self.others)
         epochs = ", ".join(str(other.result["epoch"]) for other in self.others)
@@ -156,7 +157,7 @@ class _Reader:
                      f"{' (several per node)' if task.kind == 'multi' else ''}"),
             ("Split", " / ".join(f"{count:,}" for count in splits) + " nodes to train / validate / test"),
             ("Model", f"path length {options.path_length} · {options.num_channels} channels · "
-                      f"{options.num_layers} layer{'s' if options.num_layers > 1 else ''} · γ {options.gamma:g}{non_local}"),
+                      f"{layers} · γ {options.gamma:g}{non_local}"),
             ("Training", f"{seconds:.1f} s · chosen epoch{'s' if len(self.others) > 1 else ''} {epochs}"),
         )  # fmt: skip
 

@@ -20,7 +20,10 @@ Child = str | None | Iterable["Child"]
 
 def el(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """One element: ``el("td", "a < b", class_="num")``; underscores in names of attributes become dashes."""
-    words = [name, *(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)]
+    words = [
+        name,
+        *(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False),
+    ]
     if name in VOID:
         return Markup(f"<{' '.join(words)}>")
     return Markup(f"<{' '.join(words)}>{joined(*children)}</{name}>")
@@ -36,7 +39,7 @@ def svg(width: float, height: float, title: str, *children: Child, desc: str = "
     described = el("desc", desc) if desc else None
     return el(
         "svg", el("title", title), described, *children, class_=class_, viewBox=f"0 0 {number(width)} {number(height)}",
-        role="img", aria_label=title,
+        width=number(width), height=number(height), role="img", aria_label=title,
     )  # fmt: skip
 
 

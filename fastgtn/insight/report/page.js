@@ -139,12 +139,6 @@
       show(k + 1, text);
       history.replaceState(null, "", `#${new URLSearchParams(runs.length > 1 ? { run: k + 1, node: text } : { node: text })}`);
     });
-    article.querySelectorAll("a[data-node]").forEach((link) => {
-      link.addEventListener("click", (event) => {
-        event.preventDefault();
-        go(k + 1, link.dataset.node);
-      });
-    });
     if (runs[k].nodes.length) show(k + 1, runs[k].nodes[0].id);
   });
   radios.forEach((radio, k) => radio.addEventListener("change", () => go(k + 1, null)));

@@ -73,7 +73,12 @@ def embedded(value: Any) -> str:
 
 
 def _looked_up(run: RunTables) -> dict[str, Any]:
-    return {"title": run.title, "target": run.target, "folder": run.folder, "nodes": [asdict(node) for node in run.nodes]}
+    return {
+        "title": run.title,
+        "target": run.target,
+        "folder": run.folder,
+        "nodes": [asdict(node) for node in run.nodes],
+    }
 
 
 def _switch(runs: Sequence[RunTables]) -> Markup:
@@ -86,7 +91,9 @@ def _switch(runs: Sequence[RunTables]) -> Markup:
 
 def _policy(style: str, script: str) -> str:
     """Nothing is loaded from anywhere, and no script or style runs but ours."""
-    return f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(text: str) -> str:

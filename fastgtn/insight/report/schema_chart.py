@@ -14,7 +14,7 @@ from fastgtn.relations.metapaths import MetaPath
 
 Place = tuple[float, float]
 Edge = tuple[str, str, str]
-WIDTH, HEIGHT, RADIUS = 300.0, 230.0, 25.0
+WIDTH, HEIGHT, RADIUS = 240.0, 230.0, 24.0
 MOST_TYPES = 12
 
 
@@ -27,7 +27,9 @@ def relation_use(ranking: Ranking) -> dict[Edge, float]:
     return dict(use)
 
 
-def schema_chart(schema: SchemaTable, title: str, weights: Mapping[Edge, float], *, path: MetaPath | None = None) -> Markup:
+def schema_chart(
+    schema: SchemaTable, title: str, weights: Mapping[Edge, float], *, path: MetaPath | None = None
+) -> Markup:
     """The schema with some relations emphasised, thicker where they weigh more; steps of a path are numbered."""
     places = layout(schema)
     steps: dict[Edge, list[int]] = {}
@@ -41,7 +43,15 @@ def schema_chart(schema: SchemaTable, title: str, weights: Mapping[Edge, float],
             marks.append(el("circle", cx=middle[0], cy=middle[1], r=9, class_="step"))
             words = ",".join(map(str, steps[edge]))
             marks.append(el("text", words, x=middle[0], y=middle[1] + 4, text_anchor="middle", class_="step-text"))
-    return svg(WIDTH, HEIGHT, title, arrows, [_circle(t, places[t], schema, path) for t in schema.nodes], marks, class_="chart schema")
+    return svg(
+        WIDTH,
+        HEIGHT,
+        title,
+        arrows,
+        [_circle(t, places[t], schema, path) for t in schema.nodes],
+        marks,
+        class_="chart schema",
+    )
 
 
 def path_chart(schema: SchemaTable, ranked: RankedPath) -> Markup:
@@ -67,7 +77,7 @@ def layout(schema: SchemaTable) -> dict[str, Place]:
     places = {}
     for k, name in enumerate(around):
         angle = start + 2 * math.pi * k / len(around)
-        places[name] = (middle[0] + 112 * math.cos(angle), middle[1] + 78 * math.sin(angle))
+        places[name] = (middle[0] + 90 * math.cos(angle), middle[1] + 76 * math.sin(angle))
     return places | ({hub: middle} if hub is not None else {})
 
 
@@ -76,13 +86,22 @@ def _circle(name: str, place: Place, schema: SchemaTable, path: MetaPath | None)
     style = "type" + ("" if used else " unused") + (" target" if path and name == path.types[0] else "")
     note = el("title", f"{name}: {schema.nodes[name]:,} nodes")
     text = shortened(name, 9)
-    return el("g", note, el("circle", cx=place[0], cy=place[1], r=RADIUS), el("text", text, x=place[0], y=place[1] + 4, text_anchor="middle"), class_=style)
+    return el(
+        "g",
+        note,
+        el("circle", cx=place[0], cy=place[1], r=RADIUS),
+        el("text", text, x=place[0], y=place[1] + 4, text_anchor="middle"),
+        class_=style,
+    )
 
 
 def _arrow(edge: Edge, schema: SchemaTable, places: Mapping[str, Place], weight: float) -> tuple[Markup, Place]:
     """A bent arrow, parallel ones apart; and the place for its mark."""
     source, name, target = edge
-    note = el("title", f"{source} → {target} ({name}), {schema.edges[edge]:,} edges" + (f", {100 * weight:.1f} %" if weight else ""))
+    note = el(
+        "title",
+        f"{source} → {target} ({name}), {schema.edges[edge]:,} edges" + (f", {100 * weight:.1f} %" if weight else ""),
+    )
     thickness = 1.2 + 7 * min(weight, 1.0) if weight else 1.0
     style = "relation used" if weight else "relation"
     twins = [e for e in schema.edges if (e[0], e[2]) == (source, target)]
@@ -96,7 +115,9 @@ def _arrow(edge: Edge, schema: SchemaTable, places: Mapping[str, Place], weight:
     first, last = _towards((ax, ay), (cx, cy), RADIUS + 1), _towards((bx, by), (cx, cy), RADIUS + 4 + thickness)
     line = f"M{_at(first)} Q{number(cx)} {number(cy)} {_at(last)}"
     middle = (0.25 * first[0] + 0.5 * cx + 0.25 * last[0], 0.25 * first[1] + 0.5 * cy + 0.25 * last[1])
-    return el("g", note, el("path", d=line, stroke_width=thickness), _head(last, (cx, cy), thickness), class_=style), middle
+    return el(
+        "g", note, el("path", d=line, stroke_width=thickness), _head(last, (cx, cy), thickness), class_=style
+    ), middle
 
 
 def _loop(place: Place, bend: float, thickness: float, style: str, note: Markup) -> tuple[Markup, Place]:
@@ -104,10 +125,15 @@ def _loop(place: Place, bend: float, thickness: float, style: str, note: Markup)
     outside = -1 if y < HEIGHT / 2 - 1 else 1
     side = 26 + bend
     top = y + outside * (RADIUS + bend + 14)
-    start, end = (x - 0.7 * RADIUS, y + outside * 0.75 * RADIUS), (x + 0.75 * RADIUS + thickness, y + outside * 0.9 * RADIUS)
+    start, end = (
+        (x - 0.7 * RADIUS, y + outside * 0.75 * RADIUS),
+        (x + 0.75 * RADIUS + thickness, y + outside * 0.9 * RADIUS),
+    )
     line = f"M{_at(start)} C{number(x - side)} {number(top)} {number(x + side)} {number(top)} {_at(end)}"
     middle = (x, 0.125 * start[1] + 0.75 * top + 0.125 * end[1])
-    return el("g", note, el("path", d=line, stroke_width=thickness), _head(end, (x + side, top), thickness), class_=style), middle
+    return el(
+        "g", note, el("path", d=line, stroke_width=thickness), _head(end, (x + side, top), thickness), class_=style
+    ), middle
 
 
 def _head(tip: Place, come_from: Place, thickness: float) -> Markup:

@@ -1,0 +1,50 @@
+"""`fastgtn report`: one page about one run, or about several side by side."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastgtn.cli.output import emit_json, say, stderr
+from fastgtn.cli.train import AsJson, DataDir
+from fastgtn.errors import InputError
+from fastgtn.insight.plots import check_plots, write_plots
+from fastgtn.insight.report import write_report
+from fastgtn.insight.report.page import check_free
+
+
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, or folders of single seeds.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page; else report.html in the first run.")
+    ] = None,
+    plots: Annotated[Path | None, typer.Option(help="Also draw the figures as PNG and SVG into this folder.")] = None,
+    nodes: Annotated[int, typer.Option(help="How many nodes can be looked up.", min=0, max=5000)] = 200,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page that shows what was learned; it opens from the disk and needs no network.
+
+    Example: fastgtn report runs/imdb-fast_gtn-0 runs/imdb-gtn-0 --out imdb.html
+    """
+    missing = [str(run) for run in runs if not run.is_dir()]
+    if missing:
+        raise InputError(f"there is no run folder {missing[0]}.")
+    place = runs[0] / "report.html" if out is None else out
+    check_free(place, force=force)
+    if plots is not None:
+        check_plots(plots, force=force)
+    with stderr.status("reading the runs") if stderr.is_terminal else nullcontext():
+        tables = write_report(runs, place, nodes=nodes, data_dir=data_dir, force=force)
+        drawn = [] if plots is None else write_plots(tables, plots)
+    size = place.stat().st_size
+    if as_json:
+        first = [{"run": t.folder, "first": t.ranking.paths[0].name if len(t.ranking) else None} for t in tables]
+        emit_json({"out": str(place), "bytes": size, "runs": first, "plots": [str(path) for path in drawn]})
+        return
+    stored = sum(len(table.nodes) for table in tables)
+    say("saved", f"{place} · {size / 1e6:.1f} MB · {stored:,} nodes can be looked up")
+    if plots is not None:
+        say("plots", f"{plots} · {len(drawn)} files")
