@@ -52,7 +52,7 @@ def grid(x: Scale, y: Scale, x_title: str, y_title: str, *, x_ticks: bool = True
     for value in ticks(x) if x_ticks else ():
         parts.append(el("text", spoken(value), x=x(value), y=y.start + 16, text_anchor="middle", class_="tick"))
     parts.append(el("text", x_title, x=x.end, y=y.start + 32, text_anchor="end", class_="axis"))
-    parts.append(el("text", y_title, x=0, y=y.end - 12, class_="axis"))
+    parts.append(el("text", y_title, x=0, y=12, class_="axis"))
     return parts
 
 

@@ -16,9 +16,9 @@ NUMERIC = {
 def table(title: str, heads: Iterable[str], rows: Iterable[Markup], **attributes: str) -> Markup:
     """A table that scrolls in its own box where it is wider than the page."""
     cells = [el("th", head, scope="col", class_="num" if head in NUMERIC else None) for head in heads]
-    caption = el("caption", title) if title else None
-    inner = el("table", caption, el("thead", el("tr", cells)), el("tbody", list(rows)), **attributes)
-    return el("div", inner, class_="scroll", tabindex=0, role="region", aria_label=title or "table")
+    inner = el("table", el("thead", el("tr", cells)), el("tbody", list(rows)), **attributes)
+    box = el("div", inner, class_="scroll", tabindex=0, role="region", aria_label=title or "table")
+    return el("div", el("p", title, class_="table-title"), box) if title else box
 
 
 def figure(chart: Child, caption: str) -> Markup:

@@ -142,7 +142,7 @@ def scatter(effects: Faithfulness, metric: str) -> Markup:
     """The weight of each path against what is lost without it; numbers are ranks."""
     points = [(100 * e.weight, 100 * (e.without - effects.whole), e.name) for e in effects.paths]
     x = scale([a for a, _, _ in points], LEFT, WIDTH - RIGHT - 8, zero=True)
-    y = scale([b for _, b, _ in points], HEIGHT - BOTTOM, TOP, zero=True)
+    y = scale([b for _, b, _ in points], HEIGHT - BOTTOM, TOP + 10, zero=True)
     parts = grid(x, y, "share of the path, %", f"change of {metric} without it, points")
     parts.append(el("line", x1=x.start, x2=WIDTH - RIGHT, y1=y(0), y2=y(0), class_="base"))
     for rank, (share, change, name) in reversed(list(enumerate(points, 1))):

@@ -145,7 +145,7 @@ class _Reader:
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         task, options = self.task, self.run.config.model
-        splits = (len(task.train), len(task.val), len(task.test_nodes))
+        splits = {"train": len(task.train), "validation": len(task.val), "test": len(task.test_nodes)}
         layers = f"{options.num_layers} layer{'s' if options.num_layers > 1 else ''}"
         non_local = " · non-local" if options.non_local.enabled else ""
         seconds = sum(float(other.result.get("seconds", 0)) for other in self.others)
@@ -155,7 +155,7 @@ class _Reader:
                       f"{sum(schema_table(self.graph, self.inputs.stack.relations).edges.values()):,} edges"),
             ("Task", f"{task.num_classes} classes of {task.target}"
                      f"{' (several per node)' if task.kind == 'multi' else ''}"),
-            ("Split", " / ".join(f"{count:,}" for count in splits) + " nodes to train / validate / test"),
+            ("Split", " · ".join(f"{count:,} {name}" for name, count in splits.items()) + " nodes"),
             ("Model", f"path length {options.path_length} · {options.num_channels} channels · "
                       f"{layers} · γ {options.gamma:g}{non_local}"),
             ("Training", f"{seconds:.1f} s · chosen epoch{'s' if len(self.others) > 1 else ''} {epochs}"),

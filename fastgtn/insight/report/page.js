@@ -19,6 +19,8 @@
   };
   const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
   const percent = (value) => (100 * value).toFixed(1);
+  const fine = (value) => (value < 0.001 ? "under 0.1" : percent(value));
+  const SPLITS = { train: "training", val: "validation", test: "test", none: "none" };
 
   // A bar from the left, or from the middle where values have signs.
   const bar = (value, highest, hasSign) => {
@@ -66,7 +68,7 @@
     const paths = node.parts.map((part) => {
       const first = head(part.path);
       const list = make("ul");
-      part.instances.forEach(([names, weight]) => list.append(make("li", `${names.join(" ← ")} · ${percent(weight)} %`)));
+      part.instances.forEach(([names, weight]) => list.append(make("li", `${names.join(" ← ")} · ${fine(weight)} %`)));
       first.append(list);
       return row(first, part.contribution);
     });
@@ -78,13 +80,13 @@
   };
 
   const describe = (node, target) => {
-    const parts = [make("h4", node.name && node.name !== node.id ? `${node.name} (${node.id})` : `${target} ${node.id}`)];
+    const parts = [make("h4", !node.name ? `${target} ${node.id}` : node.name.includes(node.id) ? node.name : `${node.name} (${node.id})`)];
     const line = make("p", `Predicted ${node.predicted}`);
     if (node.truth !== null) {
       line.append(node.truth === node.predicted ? ", rightly" : ", but it is ");
       if (node.truth !== node.predicted) line.append(make("span", node.truth, "wrong"));
     }
-    line.append(` · split: ${node.split}`);
+    line.append(` · split: ${SPLITS[node.split]}`);
     const columns = make("div", null, "columns");
     columns.append(probabilities(node));
     columns.append(node.explained === null ? make("p", "No reasons are stored for this node.", "caption") : reasons(node));

@@ -26,8 +26,9 @@ def meta_paths(run: RunTables) -> Markup:
             f"{ranking.num_nodes:,} {run.target} nodes. Walks that never leave the node have ",
             f"{percent(ranking.empty_weight)}.", own if ranking.own_share else "", class_="lead",
         ),
-        el("p", el("span", class_="key share"), " effective share  ", el("span", class_="key plain"),
-           " the paper's rule, the product of filter weights", class_="legend"),
+        el("p", el("span", el("span", class_="key share"), " effective share"), " ",
+           el("span", el("span", class_="key plain"), " the paper's rule, the product of filter weights"),
+           class_="legend"),
         el("div", tables, class_="columns"),
         _drawings(run),
     )  # fmt: skip
@@ -52,7 +53,7 @@ def _path_table(ranking: Ranking, title: str) -> Markup:
 def _drawings(run: RunTables) -> Markup | None:
     if not can_draw(run.schema):
         return None
-    every = schema_chart(run.schema, "All listed paths", relation_use(run.ranking))
+    every = schema_chart(run.schema, "All listed paths", relation_use(run.ranking), run.target)
     figures = [figure(path_chart(run.schema, r), f"{r.name} · {percent(r.weight)}") for r in run.ranking.paths[:3]]
     every = figure(every, "all listed paths together")
     return el(
@@ -77,7 +78,7 @@ def faithful(run: RunTables) -> Markup | None:
         for rank, e in enumerate(effects.paths, 1)
     ]  # fmt: skip
     lead = (
-        f"Each path is dropped from the trained model, or kept alone. {metric} on {SPLITS[effects.split]} is "
+        f"Each path is dropped from the trained model, or kept alone. On {SPLITS[effects.split]}, {metric} is "
         f"{100 * effects.whole:.1f} with all paths and {100 * effects.none:.1f} with none."
     )
     effect_table = table("", ("", "meta-path", "share %", "without", "only"), rows)

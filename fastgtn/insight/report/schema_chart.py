@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from fastgtn.insight.ranking import RankedPath, Ranking
+from fastgtn.insight.report.axes import Scale
 from fastgtn.insight.report.markup import Markup, el, number, svg
 from fastgtn.insight.report.names import shortened
 from fastgtn.insight.report.tables import SchemaTable
@@ -14,7 +15,8 @@ from fastgtn.relations.metapaths import MetaPath
 
 Place = tuple[float, float]
 Edge = tuple[str, str, str]
-WIDTH, HEIGHT, RADIUS = 240.0, 230.0, 24.0
+WIDTH, HEIGHT, RADIUS = 230.0, 230.0, 24.0
+MARGIN = 54.0  # above the highest circle and below the lowest one, for loops
 MOST_TYPES = 12
 
 
@@ -28,13 +30,13 @@ def relation_use(ranking: Ranking) -> dict[Edge, float]:
 
 
 def schema_chart(
-    schema: SchemaTable, title: str, weights: Mapping[Edge, float], *, path: MetaPath | None = None
+    schema: SchemaTable, title: str, weights: Mapping[Edge, float], target: str, path: MetaPath | None = None
 ) -> Markup:
     """The schema with some relations emphasised, thicker where they weigh more; steps of a path are numbered."""
     places = layout(schema)
     steps: dict[Edge, list[int]] = {}
-    for number_, (source, name, target) in enumerate(path.relations if path else (), 1):
-        steps.setdefault((source, name, target), []).append(number_)
+    for step, relation in enumerate(path.relations if path else (), 1):
+        steps.setdefault((relation.source, relation.name, relation.target), []).append(step)
     arrows, marks = [], []
     for edge in sorted(schema.edges, key=lambda e: weights.get(e, 0.0)):
         line, middle = _arrow(edge, schema, places, weights.get(edge, 0.0))
@@ -48,7 +50,7 @@ def schema_chart(
         HEIGHT,
         title,
         arrows,
-        [_circle(t, places[t], schema, path) for t in schema.nodes],
+        [_circle(t, places[t], schema, target, path) for t in schema.nodes],
         marks,
         class_="chart schema",
     )
@@ -58,7 +60,7 @@ def path_chart(schema: SchemaTable, ranked: RankedPath) -> Markup:
     """One meta-path on the schema."""
     edges: list[Edge] = [(r.source, r.name, r.target) for r in ranked.path.relations]
     title = f"{ranked.name}, share {100 * ranked.weight:.1f} %"
-    return schema_chart(schema, title, dict.fromkeys(edges, ranked.weight), path=ranked.path)
+    return schema_chart(schema, title, dict.fromkeys(edges, ranked.weight), ranked.path.types[0], ranked.path)
 
 
 def can_draw(schema: SchemaTable) -> bool:
@@ -72,18 +74,21 @@ def layout(schema: SchemaTable) -> dict[str, Place]:
     joined = {frozenset((s, t)) for s, _, t in schema.edges if s != t}
     hub = next((t for t in types if len(types) > 2 and joined and all(t in pair for pair in joined)), None)
     around = [t for t in types if t != hub]
-    middle = (WIDTH / 2, HEIGHT / 2)
     start = math.pi if len(around) == 2 else -math.pi / 2
-    places = {}
+    places: dict[str, Place] = {}
     for k, name in enumerate(around):
         angle = start + 2 * math.pi * k / len(around)
-        places[name] = (middle[0] + 90 * math.cos(angle), middle[1] + 76 * math.sin(angle))
-    return places | ({hub: middle} if hub is not None else {})
+        places[name] = (WIDTH / 2 + 88 * math.cos(angle), math.sin(angle))
+    if hub is not None:
+        places[hub] = (WIDTH / 2, 0.0)
+    low, high = min(y for _, y in places.values()), max(y for _, y in places.values())
+    height = Scale(low, high, MARGIN, HEIGHT - MARGIN) if high - low > 0.1 else Scale(-1, 1, MARGIN, HEIGHT - MARGIN)
+    return {name: (x, height(y)) for name, (x, y) in places.items()}
 
 
-def _circle(name: str, place: Place, schema: SchemaTable, path: MetaPath | None) -> Markup:
+def _circle(name: str, place: Place, schema: SchemaTable, target: str, path: MetaPath | None) -> Markup:
     used = path is None or name in path.types
-    style = "type" + ("" if used else " unused") + (" target" if path and name == path.types[0] else "")
+    style = "type" + ("" if used else " unused") + (" target" if name == target else "")
     note = el("title", f"{name}: {schema.nodes[name]:,} nodes")
     text = shortened(name, 9)
     return el(

@@ -111,7 +111,7 @@ def look_up(run: RunTables, number: int) -> Markup:
     return el(
         "section", el("h3", "Look up a node"), el("p", lead, class_="lead"),
         el(
-            "form", el("label", f"Id or name of a {run.target}", for_=box),
+            "form", el("label", f"Id or name ({run.target})", for_=box),
             el("span", el("input", id=box, name="node", list=f"{box}-list", autocomplete="off", spellcheck="false"),
                el("button", "Show", type="submit"), class_="field"),
             el("datalist", options, id=f"{box}-list"), class_="look-up",
