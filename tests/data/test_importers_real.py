@@ -1,7 +1,7 @@
 """The real graphs, written in the public formats, come back through the importers as they are in the archives."""
 
-import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +15,22 @@ from fastgtn.data import archive
 from fastgtn.data.importers import gaug, gtn, mat, pyg
 from fastgtn.data.task import NodeTask
 
-DATA = Path(os.environ.get("FASTGTN_DATA") or Path(__file__).parents[3] / "shared" / "data")
 pytestmark = pytest.mark.slow
 
 
-def real(name: str) -> tuple[HeteroData, NodeTask]:
-    path = DATA / f"{name}.npz"
-    if not path.exists() and "FASTGTN_DATA" not in os.environ:
-        pytest.skip(f"{path} is not there; set FASTGTN_DATA to the folder of the real graphs")
-    graph, task = archive.read(path)
-    assert task is not None
-    return graph, task
+Graph = tuple[HeteroData, NodeTask]
+
+
+@pytest.fixture
+def real(real_graphs: Path) -> Callable[[str], Graph]:
+    """Read one of the real graphs."""
+
+    def read(name: str) -> Graph:
+        graph, task = archive.read(real_graphs / f"{name}.npz")
+        assert task is not None
+        return graph, task
+
+    return read
 
 
 def matrix(graph: HeteroData, edge_type: tuple[str, str, str]) -> sp.csr_matrix:
@@ -61,7 +66,7 @@ def assert_same(read: tuple[HeteroData, NodeTask | None], expected: tuple[Hetero
 
 
 @pytest.mark.parametrize("name", ["dblp", "acm", "imdb"])
-def test_the_authors_files(name: str, tmp_path: Path) -> None:
+def test_the_authors_files(name: str, tmp_path: Path, real: Callable[[str], Graph]) -> None:
     graph, task = real(name)
     folder = tmp_path / name.upper()
     folder.mkdir()
@@ -81,7 +86,7 @@ def test_the_authors_files(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["airport", "cora", "citeseer"])
-def test_gaug_files(name: str, tmp_path: Path) -> None:
+def test_gaug_files(name: str, tmp_path: Path, real: Callable[[str], Graph]) -> None:
     graph, task = real(name)
     contents = {
         "adj": matrix(graph, graph.edge_types[0]) + sp.identity(graph["node"].num_nodes),
@@ -95,7 +100,9 @@ def test_gaug_files(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("blogcatalog", (519, 1039, 3638)), ("flickr", (757, 1515, 5303))])
-def test_matlab_files_have_the_paper_s_split_sizes(name: str, sizes: tuple[int, int, int], tmp_path: Path) -> None:
+def test_matlab_files_have_the_paper_s_split_sizes(
+    name: str, sizes: tuple[int, int, int], tmp_path: Path, real: Callable[[str], Graph]
+) -> None:
     graph, task = real(name)
     variables = {
         "Network": matrix(graph, graph.edge_types[0]),
@@ -110,7 +117,7 @@ def test_matlab_files_have_the_paper_s_split_sizes(name: str, sizes: tuple[int, 
     assert (len(read_task.train), len(read_task.val), len(read_task.test_nodes)) == sizes
 
 
-def test_a_saved_pyg_graph(tmp_path: Path) -> None:
+def test_a_saved_pyg_graph(tmp_path: Path, real: Callable[[str], Graph]) -> None:
     graph, task = real("dblp")
     saved = HeteroData()
     for t in graph.node_types:

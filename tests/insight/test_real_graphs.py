@@ -1,8 +1,5 @@
 """Facts about the effective meta-paths of the paper's graphs."""
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -12,16 +9,6 @@ from fastgtn.models import GTN, FastGTN, Features, NodeClassifier
 from fastgtn.relations import RelationStack
 
 pytestmark = pytest.mark.slow
-REAL_GRAPHS = Path(__file__).parents[2].parent / "shared" / "data"
-
-
-@pytest.fixture
-def real_graphs() -> Path:
-    """The folder of the real graphs; where FASTGTN_DATA names it, it must be complete."""
-    named = os.environ.get("FASTGTN_DATA")
-    if named is None and not REAL_GRAPHS.is_dir():
-        pytest.skip(f"no real graphs: FASTGTN_DATA is not set and {REAL_GRAPHS} does not exist")
-    return Path(named) if named else REAL_GRAPHS
 
 
 def uniform(kind, stack, K):

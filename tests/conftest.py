@@ -1,0 +1,35 @@
+"""What all tests share: the folder of the real graphs, and a closing line that says what was not tested."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+REAL_GRAPHS = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure() -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        torch.set_num_threads(1)  # the workers share the cores already
+
+
+@pytest.fixture(scope="session")
+def real_graphs() -> Path:
+    """The folder of the real graphs; where FASTGTN_DATA names it, it must be complete."""
+    named = os.environ.get("FASTGTN_DATA")
+    if named:
+        return Path(named)
+    if not REAL_GRAPHS.is_dir():
+        pytest.skip(f"no real graphs: FASTGTN_DATA is not set and {REAL_GRAPHS} does not exist")
+    return REAL_GRAPHS
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons: dict[str, int] = {}
+    for report in skipped:
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else "unknown"
+        reasons[reason] = reasons.get(reason, 0) + 1
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"not tested: {count}, {reason}")
