@@ -18,6 +18,7 @@ from fastgtn.training import train
 from fastgtn.training.checkpoint import read_tensors
 
 TESTS = Path(__file__).parents[1]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # many small processes: threads only wait
 
 
 def outcome(folder: Path) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def same_tensors(one: Path, other: Path) -> bool:
 @pytest.mark.slow
 def test_a_killed_run_continues_bit_for_bit(graph_file: Path, tmp_path: Path) -> None:
     script = [sys.executable, str(TESTS / "kill_and_resume.py"), str(tmp_path), str(graph_file)]
-    subprocess.run(script, check=True, cwd=TESTS)
+    subprocess.run(script, check=True, cwd=TESTS, env=os.environ | ONE_THREAD)
     killed = sorted(tmp_path.glob("killed-*"))
     assert len(killed) >= 5
     for folder in killed:
