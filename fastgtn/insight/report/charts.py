@@ -10,7 +10,7 @@ from fastgtn.insight.report.axes import Scale, grid, scale
 from fastgtn.insight.report.markup import Markup, el, number, svg
 from fastgtn.insight.report.tables import Confusion, FilterMap, HopShare, Point
 
-WIDTH, HEIGHT = 420.0, 250.0  # small enough to stay readable on a phone
+WIDTH, HEIGHT = 380.0, 250.0  # small enough to stay readable on a phone
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 28.0, 38.0
 COLOURS = 6
 

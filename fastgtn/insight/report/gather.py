@@ -30,7 +30,7 @@ LISTED, TRIED, RANKED = 12, 10, 200  # paths in a table, in the faithfulness cha
 MOST_RUNS, MOST_SEEDS = 8, 20
 
 
-def gather(
+def report_tables(
     folders: Sequence[str | Path], *, nodes: int = 200, data_dir: str | Path | None = None
 ) -> tuple[RunTables, ...]:
     """The tables of one or several runs.

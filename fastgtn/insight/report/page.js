@@ -32,11 +32,12 @@
     return svg;
   };
 
-  const table = (caption, heads, rows) => {
+  const table = (title, heads, rows) => {
     const box = make("div", null, "scroll");
     box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", title);
     const whole = make("table");
-    whole.append(make("caption", caption));
     const head = whole.createTHead().insertRow();
     heads.forEach(([text, style]) => {
       const cell = make("th", text, style);
@@ -46,7 +47,9 @@
     const body = whole.createTBody();
     rows.forEach((cells) => body.insertRow().append(...cells));
     box.append(whole);
-    return box;
+    const titled = make("div");
+    titled.append(make("p", title, "table-title"), box);
+    return titled;
   };
   const cell = (content, style) => {
     const td = make("td", null, style);

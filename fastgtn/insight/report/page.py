@@ -14,7 +14,7 @@ from typing import Any
 
 from fastgtn.errors import InputError
 from fastgtn.insight.report.comparison import comparison
-from fastgtn.insight.report.gather import gather
+from fastgtn.insight.report.gather import report_tables
 from fastgtn.insight.report.markup import Markup, el, joined
 from fastgtn.insight.report.sections import run_article
 from fastgtn.insight.report.tables import RunTables
@@ -31,8 +31,8 @@ def write_report(
     """Write the page about some runs; gives back its tables."""
     out = Path(out)
     check_free(out, force=force)
-    tables = gather(folders, nodes=nodes, data_dir=data_dir)
-    write_text(out, page(tables))
+    tables = report_tables(folders, nodes=nodes, data_dir=data_dir)
+    write_text(out, render_page(tables))
     return tables
 
 
@@ -46,7 +46,7 @@ def check_free(out: Path, *, force: bool) -> None:
         raise InputError(f"the folder {out.parent} does not exist: make it first.")
 
 
-def page(runs: Sequence[RunTables]) -> str:
+def render_page(runs: Sequence[RunTables]) -> str:
     """The whole page as text."""
     style, script = (_resource(name) for name in ("page.css", "page.js"))
     names = dict.fromkeys(run.dataset for run in runs)
