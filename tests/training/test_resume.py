@@ -51,7 +51,11 @@ def test_a_killed_run_continues_bit_for_bit(graph_file: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_command_line_is_killed_from_outside_and_continues(graph_file: Path, tmp_path: Path) -> None:
+def test_the_command_line_is_killed_from_outside_and_continues(
+    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ONE_THREAD.items():
+        monkeypatch.setenv(name, value)
     words = ["--graph", str(graph_file), "--set", "fit.epochs=60", "--set", "fit.checkpoint_every=5", "--runs", "2"]
     fastgtn = [sys.executable, "-m", "fastgtn", "train", "--json"]
     undisturbed = json.loads(subprocess.check_output([*fastgtn, *words, "--out", str(tmp_path / "whole")]))
