@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from fastgtn.insight.report.charts import COLOURS
 from fastgtn.insight.report.markup import Child, Markup, el
+from fastgtn.insight.report.tables import METRICS
 
 SPLITS = {"val": "validation", "train": "training", "test": "test"}
 NUMERIC = {
     "share %", "plain %", "without", "only", "mean %", "first in %", "nodes", "precision", "recall", "F1", "sure %",
+    *METRICS.values(),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ FIRST = 8
 
 def score_rows(runs: Sequence[RunTables]) -> list[list[str]]:
     """Heads, then one row per run: its name, model, graph, seeds and test scores in points."""
-    names = [name for name in METRICS if any(name in run.test for run in runs)]
+    names = [name for name in METRICS if name != "accuracy" and any(name in run.test for run in runs)]
     rows = [["run", "model", "graph", "seeds", *(METRICS[name] for name in names)]]
     for run in runs:
         scores = [run.test[name].points(len(run.seeds)) if name in run.test else "" for name in names]
