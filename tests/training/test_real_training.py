@@ -1,24 +1,12 @@
 """Real graphs of every kind train with one command."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fastgtn.cli import app
-
-REAL_GRAPHS = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
-@pytest.fixture
-def real_graphs() -> Path:
-    """The folder of the real graphs; where FASTGTN_DATA names it, it must be complete."""
-    named = os.environ.get("FASTGTN_DATA")
-    if not named and not REAL_GRAPHS.is_dir():
-        pytest.skip(f"no real graphs: FASTGTN_DATA is not set and {REAL_GRAPHS} does not exist")
-    return Path(named or REAL_GRAPHS)
 
 
 @pytest.mark.slow
