@@ -2,6 +2,7 @@
 
 from fastgtn.data import load
 from fastgtn.errors import InputError
+from fastgtn.insight import rank_metapaths
 from fastgtn.models import GTN, FastGTN, Features, NodeClassifier, NonLocalOptions
 from fastgtn.relations import Relation, RelationStack
 from fastgtn.training import Config, fit, load_run
@@ -19,4 +20,5 @@ __all__ = [
     "fit",
     "load",
     "load_run",
+    "rank_metapaths",
 ]

@@ -15,10 +15,10 @@ from fastgtn.cli.explain_node import explain_one_node
 from fastgtn.cli.output import emit_json, emit_table, say, stderr, stdout
 from fastgtn.cli.train import AsJson, DataDir
 from fastgtn.cli.use_run import RunFolder, Seed
-from fastgtn.data import NodeTask
+from fastgtn.data import NodeTask, archive
 from fastgtn.errors import InputError, nearest
 from fastgtn.insight import Faithfulness, Ranking, Stability, faithfulness, rank_metapaths, stability
-from fastgtn.insight.export import cypher, is_exportable, pyg_metapaths, pyg_text, sql
+from fastgtn.insight.export import cypher, is_exportable, learned_hetero, pyg_metapaths, pyg_text, sql
 from fastgtn.relations import Relation
 from fastgtn.training.files import read_json
 from fastgtn.training.load_run import SPLITS, load_run
@@ -50,6 +50,12 @@ def explain_command(
     ] = False,
     node: Annotated[str | None, typer.Option(help="Give the reasons for one node, by its id or name.")] = None,
     export: Annotated[Format | None, typer.Option(help="Print the paths for another program instead.")] = None,
+    graph_out: Annotated[
+        Path | None, typer.Option(help="Write the learned meta-path graphs as a graph archive (.npz or a folder).")
+    ] = None,
+    entries: Annotated[
+        int | None, typer.Option(help="With --graph-out: only so many heaviest edges per node.", min=1)
+    ] = None,
     seed: Seed = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -64,6 +70,12 @@ def explain_command(
         explain_one_node(trained, graph, task, node, of_class=of_class, top=top, as_json=as_json)
         return
     inputs, model = trained.prepare(graph)
+    if graph_out is not None:
+        learned = learned_hetero(model.backbone, inputs.stack, graph, entries=entries)
+        archive.write(graph_out, learned, task)
+        stderr.print(
+            f"saved {graph_out}: {len(learned.edge_types)} edge types of learned meta-path graphs", markup=False
+        )
     chosen = choose_nodes(task, split, of_class)
     options: dict[str, Any] = {"nodes": chosen, "between_targets": between_targets, "channel": channel, "layer": layer}
     ranking = rank_metapaths(model, inputs.stack, task.target, top=top, features=inputs.features, **options)

@@ -1,12 +1,17 @@
-"""Meta-paths for other programs: arguments of PyG's AddMetaPaths, Cypher and SQL queries."""
+"""Meta-paths for other programs: arguments of PyG's AddMetaPaths, Cypher and SQL queries, and learned graphs."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fastgtn.relations import ANY, IDENTITY, Relation
+import torch
+from torch_geometric.data import HeteroData
+
+from fastgtn.models import GTN, FastGTN
+from fastgtn.relations import ANY, IDENTITY, Relation, RelationStack
 from fastgtn.relations.metapaths import MetaPath
 
 REVERSE = "rev_"  # relations that a stack (or PyG's ToUndirected) added to the stored ones
@@ -37,6 +42,25 @@ def pyg_text(paths: Iterable[MetaPath]) -> str:
         lines[1:] = ["from torch_geometric.transforms import ToUndirected", "", "graph = ToUndirected()(graph)"]
     rows = [f"    [{', '.join(map(repr, path))}]," for path in metapaths]
     return "\n".join([*lines, "metapaths = [", *rows, "]", "graph = AddMetaPaths(metapaths, weighted=True)(graph)", ""])
+
+
+def learned_hetero(
+    model: FastGTN | GTN, stack: RelationStack, graph: HeteroData, *, entries: int | None = None
+) -> HeteroData:
+    """The nodes of a graph with the learned meta-path graphs as edges, one edge type per channel and pair of types.
+
+    Args:
+        entries: Keep only this many largest entries per row; without it, whole graphs of up to 2 GB.
+    """
+    with torch.no_grad():
+        learned = model.learned_graphs(stack, top=entries).to_hetero()
+    out = copy.copy(graph)
+    for edge_type in list(graph.edge_types):
+        del out[edge_type]
+    for edge_type in learned.edge_types:
+        out[edge_type].edge_index = learned[edge_type].edge_index
+        out[edge_type].edge_weight = learned[edge_type].edge_weight
+    return out
 
 
 def cypher(path: MetaPath, relations: Sequence[Relation] = ()) -> str:

@@ -16,8 +16,9 @@ from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
 from fastgtn.models.gtn import GTN
 from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
+from fastgtn.models.learned import learned_graphs
 from fastgtn.models.non_local import NON_LOCAL, NonLocal, NonLocalOptions
-from fastgtn.relations import IDENTITY, Hops, Relation
+from fastgtn.relations import IDENTITY, Hops, Relation, RelationStack
 
 
 class FastGTNLayer(nn.Module):
@@ -146,6 +147,21 @@ class FastGTN(nn.Module):
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices of each layer."""
         return [layer.filters for layer in self.typed_layers()]
+
+    def learned_graphs(
+        self, stack: RelationStack, *, layer: int = 0, top: int | None = None, max_memory: float = 2e9
+    ) -> RelationStack:
+        r"""The meta-path graphs :math:`F_{1c} ⋯ F_{Kc}` of one layer, one relation per channel.
+
+        Args:
+            top: Keep only this many largest entries per row (their values stay as they are).
+            max_memory: Bytes that the result may take; a larger one is refused.
+        """
+        if self.needs_all_rows:
+            raise InputError("with non-local operations the learned graph depends on the features of each hop.")
+        stack.hops(1).require_relations(self.relations)
+        filters = self.hop_filters()[layer]()
+        return learned_graphs(stack, filters, normalize=False, top=top, max_memory=max_memory)
 
     def typed_layers(self) -> list[FastGTNLayer]:
         """The layers; a ModuleList does not know what it holds."""

@@ -209,7 +209,7 @@ def _to_coo(matrix: Matrix) -> Tensor:
         return matrix.to_sparse_coo()
     segments = matrix.operator.edges[0].segments
     return torch.sparse_coo_tensor(
-        torch.stack([segments.edge_rows(), segments.col.long()]), matrix.values, matrix.shape
+        torch.stack([segments.edge_rows(), segments.col.long()]), matrix.values, matrix.shape, check_invariants=False
     )
 
 

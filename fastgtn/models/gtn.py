@@ -109,7 +109,9 @@ class GTN(nn.Module):
         """
         stack.hops(1).require_relations(self.relations)
         stack.require_non_negative("GTN divides by degrees, so it")
-        return learned_graphs(stack, self.filters(), top=top, max_memory=max_memory)
+        # a single filter is not normalised before the convolution, as in the paper
+        normalize = self.path_length > 1
+        return learned_graphs(stack, self.filters(), normalize=normalize, top=top, max_memory=max_memory)
 
 
 def convolve(z: Tensor, hops: Hops, filters: Tensor, gamma: float) -> Tensor:

@@ -10,8 +10,10 @@ from fastgtn.relations.products import heaviest_entries
 _BYTES_PER_EDGE = 40  # row, column, relation and value of an explicit edge, and its sorted copy
 
 
-def learned_graphs(stack: RelationStack, filters: Tensor, *, top: int | None, max_memory: float) -> RelationStack:
-    r"""The graphs :math:`\mathrm{rownorm}(F_{1c} ⋯ F_{Kc})`, one relation per channel; with one filter, just F.
+def learned_graphs(
+    stack: RelationStack, filters: Tensor, *, normalize: bool, top: int | None, max_memory: float
+) -> RelationStack:
+    r"""The graphs :math:`F_{1c} ⋯ F_{Kc}`, one relation per channel, with rows divided by their sums if asked.
 
     Whole graphs carry gradients for the filters. With `top`, rows are computed one at a time, and only
     their largest entries are ever held.
@@ -21,11 +23,13 @@ def learned_graphs(stack: RelationStack, filters: Tensor, *, top: int | None, ma
         if top < 1:
             raise InputError(f"top must be at least 1, but got {top}.")
         _refuse_beyond(C * stack.num_nodes * min(top, stack.num_nodes), max_memory, "a smaller top")
-        return stack.with_channels(heaviest_entries(stack.operator, filters.detach(), top, normalize=K > 1))
+        return stack.with_channels(heaviest_entries(stack.operator, filters.detach(), top, normalize=normalize))
     _refuse_beyond(C * _expected_entries(stack, K), max_memory, "top=n for the n largest entries per row")
     product = stack.mix(filters[0])
     for hop in filters[1:]:
-        product = product.compose(stack.mix(hop)).row_normalized("zero")
+        product = product.compose(stack.mix(hop))
+        if normalize:  # after each product, to stay in range
+            product = product.row_normalized("zero")
     return product
 
 

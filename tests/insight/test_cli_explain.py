@@ -152,3 +152,22 @@ def test_a_mistake_is_one_line_and_exit_code_two(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("error: there is no run folder")
     assert done.stderr.count("\n") == 1
+
+
+def test_learned_graphs_become_an_archive(run_folder, tmp_path):
+    """Other models can be run on the learned graphs: same nodes, same task, one edge type per channel and types."""
+    path = tmp_path / "learned.npz"
+    explain(run_folder, "--graph-out", path, "--entries", 3)
+    learned, task = archive.read(path)
+    trained = load_run(run_folder)
+    graph, original = trained.load_graph()
+    assert {t: learned[t].num_nodes for t in learned.node_types} == {t: graph[t].num_nodes for t in graph.node_types}
+    assert task.target == original.target
+    assert {name.split()[0] for _, name, _ in learned.edge_types} == {"channel"}
+    inputs, model = trained.prepare(graph)
+    stored = sum(learned[edge_type].edge_weight.double().sum() for edge_type in learned.edge_types)
+    direct = model.backbone.learned_graphs(inputs.stack, top=3)
+    expected = sum(direct[c].coordinates().values.double().sum() for c in range(len(direct)))
+    assert float(stored) == pytest.approx(float(expected), rel=1e-5)
+    with pytest.raises(InputError, match=r"learned\.npz"):
+        explain(run_folder, "--graph-out", path)

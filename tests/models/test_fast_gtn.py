@@ -113,6 +113,20 @@ def test_conversions_refuse_other_stacks():
         from_rgcn(RGCNConv(2, 2, num_relations=3, aggr="add"), stack.relations)
 
 
+def test_learned_graphs_are_the_products_of_the_hops():
+    stack = random_stack(5, num_types=2, num_relations=3, max_edges=12).row_normalized()
+    model = FastGTN(4, 4, stack.relations, path_length=3, gamma=0.0, aggregate="none", activation="none").double()
+    graphs = model.learned_graphs(stack)
+    x = randn(stack.num_nodes, 4)
+    z = (x @ model.input.weights[0]).unflatten(1, (2, 4))
+    expected = torch.stack([graphs[c] @ z[:, c] for c in range(2)], 1).flatten(1)
+    torch.testing.assert_close(model(x, stack), expected)
+    some = dense(model.learned_graphs(stack, top=1))
+    torch.testing.assert_close(some.amax(-1), dense(graphs).amax(-1))
+    with pytest.raises(InputError, match="depends on the features"):
+        FastGTN(4, 4, stack.relations, non_local=NonLocalOptions()).learned_graphs(stack)
+
+
 @pytest.mark.parametrize("exclude_self", [True, False])
 @pytest.mark.parametrize("final_relu", [True, False])
 def test_non_local_hops_equal_the_dense_formula(exclude_self, final_relu):

@@ -1,5 +1,6 @@
 """The kernel computes what the mathematics says, on every graph, in values and gradients."""
 
+import shutil
 import subprocess
 import sys
 
@@ -171,10 +172,13 @@ def test_other_precisions_fall_back_to_torch():
     torch.testing.assert_close(low.double(), stack.propagate(h, filters), rtol=0.1, atol=0.1)
 
 
-def test_torch_compile_breaks_the_graph_and_goes_on():
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_torch_compile_breaks_the_graph_and_goes_on(backend):
+    if backend == "inductor" and shutil.which("g++") is None:
+        pytest.skip("no C++ compiler: torch.compile cannot generate code here")
     stack = random_stack(3).row_normalized()
 
-    @torch.compile(backend="eager")
+    @torch.compile(backend=backend)
     def step(h, filters):
         return (stack.propagate(h * 2, filters) + 1).sum()
 
