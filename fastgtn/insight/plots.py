@@ -156,8 +156,9 @@ def faithful(figure: Any, run: RunTables) -> None:
     points = [(100 * e.weight, 100 * (e.without - effects.whole)) for e in effects.paths]
     axes.axhline(0, color="0.7", linewidth=0.8)
     axes.scatter(*zip(*points, strict=True), color=COLOURS[0], s=18)
-    for effect, point in zip(effects.paths[:3], points, strict=False):
-        axes.annotate(effect.name, point, xytext=(4, 4), textcoords="offset points")
+    for effect, point in zip(effects.paths, points, strict=True):
+        if abs(point[1]) >= 1:  # the others lie on each other, at zero
+            axes.annotate(effect.name, point, xytext=(4, 4), textcoords="offset points")
     axes.set(xlabel="share %", ylabel=f"change of {METRICS.get(effects.metric, effects.metric)} without it")
 
 
