@@ -19,8 +19,7 @@ from fastgtn.insight.report.axes import scale, ticks
 from fastgtn.insight.report.comparison import path_rows, score_rows
 from fastgtn.insight.report.curves import MOST_POINTS, curve, mean_curve
 from fastgtn.insight.report.judged import MOST_CLASSES, OTHERS, Predictions, class_scores, confusion_of
-from fastgtn.insight.report.markup import el
-from fastgtn.insight.report.page import embedded
+from fastgtn.insight.report.markup import el, embedded
 from fastgtn.insight.report.schema_chart import layout, relation_use
 from fastgtn.insight.report.stored_nodes import MOST_BYTES, choose_nodes
 from fastgtn.insight.report.tables import SchemaTable
@@ -207,11 +206,12 @@ def test_ticks_are_round_numbers():
     assert ticks(scale([3.0, 3.0], 0, 1))  # no spread, still an axis
 
 
-def test_long_names_do_not_make_a_long_page(run, monkeypatch):
-    monkeypatch.setattr("fastgtn.insight.report.gather.MOST_BYTES", 20_000)
-    few = report_tables([run], nodes=60)[0]
-    assert 0 < len(few.nodes) < 60
-    assert len(render_page([few])) < 10_000_000 - MOST_BYTES
+def test_no_names_make_a_page_of_ten_megabytes(run, monkeypatch):
+    monkeypatch.setattr("fastgtn.insight.report.stored_nodes.shortened", lambda *_: "<" * 20_000)
+    monkeypatch.setattr("fastgtn.insight.report.names.shortened", lambda *_: "<" * 20_000)
+    found = report_tables([run], nodes=90)[0]
+    assert 0 < len(found.nodes) < 90
+    assert MOST_BYTES / 2 < len(render_page([found]).encode()) < 10_000_000
 
 
 def test_several_runs_side_by_side(folder, run, tables):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
+# what could end a script element, or a line of it, is written as an escape that JSON reads as the same character
+ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 VOID = {"input", "meta", "br", "hr"}
 Attribute = str | float | int | bool | None
 
@@ -41,6 +45,11 @@ def svg(width: float, height: float, title: str, *children: Child, desc: str = "
         "svg", el("title", title), described, *children, class_=class_, viewBox=f"0 0 {number(width)} {number(height)}",
         width=number(width), height=number(height), role="img", aria_label=title,
     )  # fmt: skip
+
+
+def embedded(value: Any) -> str:
+    """JSON that is safe inside a script element, whatever words it holds."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(ESCAPES)
 
 
 def number(value: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,13 +14,10 @@ from typing import Any
 from fastgtn.errors import InputError
 from fastgtn.insight.report.comparison import comparison
 from fastgtn.insight.report.gather import report_tables
-from fastgtn.insight.report.markup import Markup, el, joined
+from fastgtn.insight.report.markup import Markup, el, embedded, joined
 from fastgtn.insight.report.sections import run_article
 from fastgtn.insight.report.tables import RunTables
 from fastgtn.training.files import write_text
-
-# what could end the script element, or a line of it, is written as an escape that JSON reads as the same character
-ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def write_report(
@@ -65,11 +61,6 @@ def render_page(runs: Sequence[RunTables]) -> str:
         "version": joined(runs[0].versions.get("fastgtn", "")),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: str(parts[match[1]]), _resource("page.html"))
-
-
-def embedded(value: Any) -> str:
-    """JSON that is safe inside a script element, whatever words it holds."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(ESCAPES)
 
 
 def _looked_up(run: RunTables) -> dict[str, Any]:

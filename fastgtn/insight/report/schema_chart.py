@@ -17,7 +17,7 @@ Place = tuple[float, float]
 Edge = tuple[str, str, str]
 WIDTH, HEIGHT, RADIUS = 230.0, 230.0, 24.0
 MARGIN = 54.0  # above the highest circle and below the lowest one, for loops
-MOST_TYPES = 12
+MOST_TYPES, MOST_RELATIONS = 12, 60
 
 
 def relation_use(ranking: Ranking) -> dict[Edge, float]:
@@ -64,8 +64,8 @@ def path_chart(schema: SchemaTable, ranked: RankedPath) -> Markup:
 
 
 def can_draw(schema: SchemaTable) -> bool:
-    """A single type has nothing to draw, and very many types are not readable."""
-    return 1 < len(schema.nodes) <= MOST_TYPES
+    """A single type has nothing to draw, and very many types or relations are not readable."""
+    return 1 < len(schema.nodes) <= MOST_TYPES and len(schema.edges) <= MOST_RELATIONS
 
 
 def layout(schema: SchemaTable) -> dict[str, Place]:

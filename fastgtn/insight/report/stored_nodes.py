@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import torch
@@ -11,6 +10,7 @@ from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
 from fastgtn.insight.reasons import Reasons, explain_node
 from fastgtn.insight.report.judged import Predictions
+from fastgtn.insight.report.markup import embedded, joined
 from fastgtn.insight.report.names import Names, shortened
 from fastgtn.insight.report.tables import Mistake, PathPart, StoredNode
 from fastgtn.models import NodeClassifier
@@ -18,7 +18,7 @@ from fastgtn.relations.metapaths import PathNames
 from fastgtn.training.build import Inputs
 
 PATHS, INSTANCES, CLASSES = 6, 2, 5
-MOST_BYTES = 6_000_000  # of the stored nodes of all runs as JSON: a page stays under 10 MB whatever nodes are called
+MOST_BYTES = 6_000_000  # of the stored nodes of all runs: a page stays under 10 MB whatever nodes are called
 MOST_EDGES = 50_000_000  # read for reasons, if every one needs the whole graph: large graphs get fewer of them
 FEWEST = 20
 
@@ -53,11 +53,16 @@ def store_nodes(
             except InputError as error:
                 problem = str(error)
         one = _stored(node, reasons, predictions, places, names, path_names)
-        size += len(json.dumps(asdict(one), ensure_ascii=True))
+        size += _bytes(one)
         if size > most_bytes:
             break
         stored.append(one)
     return tuple(stored), problem
+
+
+def _bytes(node: StoredNode) -> int:
+    """What a node takes in the page: its data, and its line among the suggestions."""
+    return len(embedded(asdict(node)).encode()) + len(joined(node.id, node.name).encode()) + 100
 
 
 class Places:
