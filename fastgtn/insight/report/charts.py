@@ -45,10 +45,19 @@ def line_chart(title: str, y_title: str, lines: Sequence[Line], *, factor: float
     return svg(WIDTH, HEIGHT, title, parts, desc=f"{len(lines)} lines over epochs", class_="chart curves")
 
 
-def bar(share: float, plain: float | None = None) -> Markup:
+def bar(share: float, plain: float | None = None, *, colour: int = 0) -> Markup:
     """One row of a bar chart: a share between 0 and 1, and a thin second one below it."""
     parts = [el("rect", x=0, y=0, width=100, height=16, class_="track")]
-    parts.append(el("rect", x=0, y=0, width=100 * min(share, 1.0), height=16 if plain is None else 10, class_="bar"))
+    parts.append(
+        el(
+            "rect",
+            x=0,
+            y=0,
+            width=100 * min(share, 1.0),
+            height=16 if plain is None else 10,
+            class_=f"bar c{colour % COLOURS}",
+        )
+    )
     if plain is not None:
         parts.append(el("rect", x=0, y=11.5, width=100 * min(plain, 1.0), height=4.5, class_="bar second"))
     return el("svg", *parts, class_="barrow", viewBox="0 0 100 16", preserveAspectRatio="none", aria_hidden="true")

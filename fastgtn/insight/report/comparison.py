@@ -45,7 +45,11 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
     ]
     highest = max(run.ranking.paths[0].weight for run in runs if len(run.ranking)) if any(map(_paths, runs)) else 1.0
     paths = [
-        el("tr", el("td", str(k), class_="num dim"), [_path_cell(name, share, highest) for name, share in row])
+        el(
+            "tr",
+            el("td", str(k), class_="num dim"),
+            [_path_cell(name, share / highest, share, c) for c, (name, share) in enumerate(row)],
+        )
         for k, row in enumerate(path_rows(runs), 1)
     ]
     lines = [Line(run.title, run.mean_curve, k) for k, run in enumerate(runs) if run.mean_curve]
@@ -64,8 +68,8 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
     )  # fmt: skip
 
 
-def _path_cell(name: str, share: float, highest: float) -> Markup:
-    words = [el("b", name), el("span", f"{100 * share:.1f}", class_="num"), bar(share / highest)] if name else []
+def _path_cell(name: str, length: float, share: float, colour: int) -> Markup:
+    words = [el("b", name), el("span", f"{100 * share:.1f}", class_="num"), bar(length, colour=colour)] if name else []
     return el("td", el("div", words, class_="path-cell"))
 
 

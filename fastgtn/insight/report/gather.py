@@ -146,12 +146,14 @@ class _Reader:
     def facts(self) -> tuple[tuple[str, str], ...]:
         task, options = self.task, self.run.config.model
         splits = {"train": len(task.train), "validation": len(task.val), "test": len(task.test_nodes)}
+        types = len(self.graph.node_types)
+        of_types = f" of {types} types" if types > 1 else ""
         layers = f"{options.num_layers} layer{'s' if options.num_layers > 1 else ''}"
         non_local = " · non-local" if options.non_local.enabled else ""
         seconds = sum(float(other.result.get("seconds", 0)) for other in self.others)
         epochs = ", ".join(str(other.result["epoch"]) for other in self.others)
         return (
-            ("Graph", f"{self.inputs.stack.num_nodes:,} nodes of {len(self.graph.node_types)} types · "
+            ("Graph", f"{self.inputs.stack.num_nodes:,} nodes{of_types} · "
                       f"{sum(schema_table(self.graph, self.inputs.stack.relations).edges.values()):,} edges"),
             ("Task", f"{task.num_classes} classes of {task.target}"
                      f"{' (several per node)' if task.kind == 'multi' else ''}"),

@@ -28,7 +28,7 @@
     const size = (hasSign ? 50 : 100) * Math.abs(value) / (highest || 1);
     const start = hasSign ? (value < 0 ? 50 - size : 50) : 0;
     svg.append(shape("rect", { class: "track", width: 100, height: 16 }));
-    svg.append(shape("rect", { class: value < 0 ? "bar minus" : "bar", x: start, width: size, height: 16 }));
+    svg.append(shape("rect", { class: value < 0 ? "bar minus" : "bar c0", x: start, width: size, height: 16 }));
     return svg;
   };
 

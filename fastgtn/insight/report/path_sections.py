@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from fastgtn.insight.ranking import Ranking
+from fastgtn.insight.ranking import RankedPath, Ranking
 from fastgtn.insight.report.blocks import SPLITS, figure, percent, table
 from fastgtn.insight.report.charts import bar, dots, heat_map, hop_chart, scatter
 from fastgtn.insight.report.markup import Markup, el
@@ -14,8 +14,9 @@ from fastgtn.insight.report.tables import METRICS, RunTables
 
 def meta_paths(run: RunTables) -> Markup:
     ranking = run.ranking
-    tables = [_path_table(ranking, f"From {run.target} to anywhere")]
-    if len(run.schema.nodes) > 1:
+    several = len(run.schema.nodes) > 1
+    tables = [_path_table(ranking, f"From {run.target} to anywhere" if several else "From any node")]
+    if several:
         tables.append(_path_table(run.back, f"From {run.target} back to {run.target}"))
     own = f" Apart from them, γ gives {percent(ranking.own_share)} of the layer to the node's own features."
     return el(
@@ -23,7 +24,7 @@ def meta_paths(run: RunTables) -> Markup:
         el("h3", "Learned meta-paths"),
         el(
             "p", "The exact share of each meta-path in what the model computes, the mean over ",
-            f"{ranking.num_nodes:,} {run.target} nodes. Walks that never leave the node have ",
+            f"{ranking.num_nodes:,} {run.target + ' ' if several else ''}nodes. Walks that never leave the node have ",
             f"{percent(ranking.empty_weight)}.", own if ranking.own_share else "", class_="lead",
         ),
         el("p", el("span", el("span", class_="key share"), " effective share"), " ",
@@ -40,7 +41,7 @@ def _path_table(ranking: Ranking, title: str) -> Markup:
         el(
             "tr",
             el("td", str(r.rank), class_="num dim"),
-            el("th", el("b", r.name), el("small", ranking.names.long(r.path)), scope="row"),
+            el("th", el("b", r.name), _long_name(r, ranking), scope="row"),
             el("td", bar(r.weight / highest, r.plain_weight / highest), class_="bars"),
             el("td", f"{100 * r.weight:.1f}", class_="num"),
             el("td", f"{100 * r.plain_weight:.1f}", class_="num dim"),
@@ -48,6 +49,11 @@ def _path_table(ranking: Ranking, title: str) -> Markup:
         for r in ranking
     ]
     return table(title, ("", "meta-path", "", "share %", "plain %"), rows, class_="paths")
+
+
+def _long_name(ranked: RankedPath, ranking: Ranking) -> Markup | None:
+    words = ranking.names.long(ranked.path)
+    return el("small", words) if words != ranked.name else None
 
 
 def _drawings(run: RunTables) -> Markup | None:

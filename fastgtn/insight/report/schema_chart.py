@@ -15,7 +15,7 @@ from fastgtn.relations.metapaths import MetaPath
 
 Place = tuple[float, float]
 Edge = tuple[str, str, str]
-WIDTH, HEIGHT, RADIUS = 230.0, 230.0, 24.0
+WIDTH, HEIGHT, RADIUS = 230.0, 230.0, 26.0
 MARGIN = 54.0  # above the highest circle and below the lowest one, for loops
 MOST_TYPES, MOST_RELATIONS = 12, 60
 
@@ -78,7 +78,7 @@ def layout(schema: SchemaTable) -> dict[str, Place]:
     places: dict[str, Place] = {}
     for k, name in enumerate(around):
         angle = start + 2 * math.pi * k / len(around)
-        places[name] = (WIDTH / 2 + 88 * math.cos(angle), math.sin(angle))
+        places[name] = (WIDTH / 2 + 86 * math.cos(angle), math.sin(angle))
     if hub is not None:
         places[hub] = (WIDTH / 2, 0.0)
     low, high = min(y for _, y in places.values()), max(y for _, y in places.values())
