@@ -54,7 +54,7 @@ def figures(run: RunTables) -> dict[str, Draw]:
     }
     if run.judged.confusion is not None:
         found["confusion"] = confusion
-    if run.faithfulness is not None:
+    if run.faithfulness is not None and run.faithfulness.paths:
         found["faithfulness"] = faithful
     if run.stability is not None:
         found["stability"] = stable

@@ -43,7 +43,7 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
         )
         for row in rows
     ]
-    highest = max(run.ranking.paths[0].weight for run in runs if len(run.ranking)) if any(map(_paths, runs)) else 1.0
+    highest = max((ranked.weight for run in runs for ranked in run.ranking), default=1.0)
     paths = [
         el(
             "tr",
@@ -52,7 +52,11 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
         )
         for k, row in enumerate(path_rows(runs), 1)
     ]
-    lines = [Line(run.title, run.mean_curve, k) for k, run in enumerate(runs) if run.mean_curve]
+    lines = [
+        Line(run.title, run.mean_curve, k)
+        for k, run in enumerate(runs)
+        if run.metric == runs[0].metric and run.mean_curve
+    ]
     metric = METRICS.get(runs[0].metric, runs[0].metric)
     chart = line_chart(f"Validation {metric} of all runs", f"{metric}, points", lines, factor=100)
     return el(
@@ -71,7 +75,3 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
 def _path_cell(name: str, length: float, share: float, colour: int) -> Markup:
     words = [el("b", name), el("span", f"{100 * share:.1f}", class_="num"), bar(length, colour=colour)] if name else []
     return el("td", el("div", words, class_="path-cell"))
-
-
-def _paths(run: RunTables) -> int:
-    return len(run.ranking)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 
 from fastgtn.insight.ranking import RankedPath, Ranking
@@ -22,11 +21,11 @@ MOST_TYPES, MOST_RELATIONS = 12, 60
 
 def relation_use(ranking: Ranking) -> dict[Edge, float]:
     """What the listed paths that take a relation weigh together."""
-    use: Counter[Edge] = Counter()
+    use: dict[Edge, float] = {}
     for ranked in ranking:
         for source, name, target in set(ranked.path.relations):
-            use[source, name, target] += ranked.weight  # type: ignore[assignment]
-    return dict(use)
+            use[source, name, target] = use.get((source, name, target), 0.0) + ranked.weight
+    return use
 
 
 def schema_chart(
