@@ -17,6 +17,8 @@ from fastgtn.relations.segments import Segments
 
 Array = np.ndarray
 
+_EDGES_AHEAD = 12  # how far rows are fetched in advance
+
 
 def _sum_of_rows(num_bytes: int) -> Callable[..., float]:
     """Make ``f(table, at, width, col, val, shift, start, stop, scale, out, probe, place)``, on blocks of n numbers.
@@ -59,6 +61,21 @@ def _sum_of_rows(num_bytes: int) -> Callable[..., float]:
         def multiply_add(a: Any, b: Any, c: Any) -> Any:
             return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
 
+        def prefetch(edge: Any) -> None:
+            """Ask for the rows of a few edges further on, beyond the end of this sum: short rows hide no latency."""
+            last = builder.sub(context.make_array(col_t)(context, builder, col).nitems, ir.Constant(edge.type, 1))
+            ahead = builder.add(edge, ir.Constant(edge.type, _EDGES_AHEAD))
+            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
+            row = builder.sext(builder.load(builder.gep(col_p, [ahead])), at.type)
+            place = builder.gep(table_p, [builder.add(builder.mul(row, width), at)])
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            call = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0"
+            )
+            for line in range(0, num_bytes, 64):
+                address = builder.gep(builder.bitcast(place, byte), [ir.Constant(at.type, line)])
+                builder.call(call, [address, word(0), word(3), word(1)])
+
         table_p, col_p, val_p, out_p = data(table_t, table), data(col_t, col), data(val_t, val), data(out_t, out)
         total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
         builder.store(ir.Constant(vector, None), total)  # the stack slot is shared by all turns of a caller's loop
@@ -68,6 +85,7 @@ def _sum_of_rows(num_bytes: int) -> Callable[..., float]:
             weight = context.cast(builder, weight, val_t.dtype, table_t.dtype)
             numbers = load(table_p, builder.add(builder.mul(row, width), at))
             builder.store(multiply_add(numbers, spread(weight), builder.load(total)), total)
+            prefetch(edge)
         result = builder.load(total)
         written = builder.store(multiply_add(result, spread(scale), load(out_p, place)), block_at(out_p, place))
         written.align = number
@@ -122,25 +140,6 @@ def _add_rows(
 
 
 @kernel
-def _own_part(i: int, d: int, diag: Array, x: Array, out: Array, keep: bool, probe: Array, diag_grad: Array) -> None:
-    """Start a row with its self-loops: ``out_i = diag_i * x_i``, or add it to what is there."""
-    width = out.shape[1]
-    if not keep:
-        out[i, :] = 0
-    if i >= diag.shape[0]:  # a row's own column has its own number; there may be more columns than rows
-        return
-    for c in range(width // max(d, 1)):
-        own = diag[i, c]
-        dot = 0.0
-        for k in range(c * d, c * d + d):
-            out[i, k] += own * x[i, k]
-        if probe.size > 0:
-            for k in range(c * d, c * d + d):
-                dot += x[i, k] * probe[i, k]
-            diag_grad[i, c] = dot
-
-
-@kernel
 def _sweep(
     first: int, last: int, chunks: Array, row_ptr: Array, relation: Array, seg_ptr: Array, col: Array, val: Array,
     alpha: Array, diag: Array, x: Array, out: Array, keep: bool,
@@ -150,22 +149,29 @@ def _sweep(
     width = out.shape[1]
     d = width // num_channels
     flat, flat_out, nothing = x.reshape(-1), out.reshape(-1), x.reshape(-1)[:0]
-    weights = np.empty(256, x.dtype)
-    for chunk in range(first, last):
-        for i in range(chunks[chunk], chunks[chunk + 1]):
-            _own_part(i, d, diag, x, out, keep, x[:0], diag)
-            start, stop = seg_ptr[row_ptr[i]], seg_ptr[row_ptr[i + 1]]
-            if stop - start > len(weights):
-                weights = np.empty(2 * (stop - start), x.dtype)
+    own, one = np.empty(1, np.int32), np.ones(1, x.dtype)
+    room = 256
+    weights = np.empty(num_channels * room, x.dtype)
+    for i in range(chunks[first], chunks[last]):
+        start, stop = seg_ptr[row_ptr[i]], seg_ptr[row_ptr[i + 1]]
+        if stop - start > room:
+            room = 2 * (stop - start)
+            weights = np.empty(num_channels * room, x.dtype)
+        for s in range(row_ptr[i], row_ptr[i + 1]):
             for c in range(num_channels):
-                # one number per edge and channel, then a single run over all edges of the row
-                for s in range(row_ptr[i], row_ptr[i + 1]):
-                    for e in range(seg_ptr[s], seg_ptr[s + 1]):
-                        weights[e - start] = alpha[c, relation[s]] * val[e]
-                one = x.dtype.type(1)
-                _add_rows(
-                    flat, c * d, d, width, col, weights, start, start, stop, one, flat_out, nothing, i * width + c * d
-                )
+                weight = alpha[c, relation[s]]
+                shift = c * room - start
+                for e in range(seg_ptr[s], seg_ptr[s + 1]):
+                    weights[shift + e] = weight * val[e]
+        own[0] = i
+        for c in range(num_channels):
+            at, place = c * d, i * width + c * d
+            if not keep:
+                flat_out[place : place + d] = 0
+            if i < diag.shape[0]:  # a row's own column has its own number; there may be more columns than rows
+                _add_rows(flat, at, d, width, own, one, 0, 0, 1, diag[i, c], flat_out, nothing, place)
+            # one number per edge and channel, then a single run over all edges of the row
+            _add_rows(flat, at, d, width, col, weights, start - c * room, start, stop, one[0], flat_out, nothing, place)
 
 
 @kernel
@@ -178,15 +184,22 @@ def _sweep_with_dots(
     width = out.shape[1]
     d = width // num_channels
     flat, flat_out, flat_probe = x.reshape(-1), out.reshape(-1), probe.reshape(-1)
+    own, one = np.empty(1, np.int32), np.ones(1, x.dtype)
     for chunk in range(first, last):
         for i in range(chunks[chunk], chunks[chunk + 1]):
-            _own_part(i, d, diag, x, out, keep, probe, diag_grad)
-            for s in range(row_ptr[i], row_ptr[i + 1]):
-                t = relation[s]
-                for c in range(num_channels):
-                    place = i * width + c * d
+            own[0] = i
+            for c in range(num_channels):
+                at, place = c * d, i * width + c * d
+                if not keep:
+                    flat_out[place : place + d] = 0
+                if i < diag.shape[0]:
+                    diag_grad[i, c] = _add_rows(
+                        flat, at, d, width, own, one, 0, 0, 1, diag[i, c], flat_out, flat_probe, place
+                    )
+                for s in range(row_ptr[i], row_ptr[i + 1]):
+                    t = relation[s]
                     alpha_grad[chunk, c, t] += _add_rows(
-                        flat, c * d, d, width, col, val, 0, seg_ptr[s], seg_ptr[s + 1], alpha[c, t],
+                        flat, at, d, width, col, val, 0, seg_ptr[s], seg_ptr[s + 1], alpha[c, t],
                         flat_out, flat_probe, place,
                     )  # fmt: skip
 
