@@ -10,6 +10,7 @@ from fastgtn.cli.output import emit_json, emit_table, say
 from fastgtn.cli.progress import ProgressBar
 from fastgtn.cli.train import AsJson, choose_config, points
 from fastgtn.insight.ranking import RankedPath, rank_metapaths
+from fastgtn.insight.report import write_report
 from fastgtn.training.load_run import load_run
 from fastgtn.training.runs import train
 
@@ -31,14 +32,17 @@ def demo_command(
     inputs, model = run.prepare(graph)
     ranking = rank_metapaths(model, inputs.stack, task.target, top=5)
     planted = [tuple(relation) for relation in graph.planted["relations"]]
+    report = Path(summary["out"]) / "report.html"
+    write_report([summary["out"]], report, nodes=40)
     rows = [ranked.to_dict() | {"planted": is_path(ranked, planted)} for ranked in ranking]
     if as_json:
-        emit_json(summary | {"planted": graph.planted["path"], "metapaths": rows})
+        emit_json(summary | {"planted": graph.planted["path"], "metapaths": rows, "report": str(report)})
         return
     bar.say_inputs()
     say("test", f"{points(summary['test'], summary['runs'])}  (chance {100 / task.num_classes:.0f})")
     emit_table(path_table(rows, task.target))
     say("saved", f"{summary['out']}")
+    say("report", f"{report}   (open it in a browser)")
     say("next", f"fastgtn explain {summary['out']}")
     say("", f"fastgtn predict {summary['out']} --out predictions.csv")
     say("", "fastgtn train --model gtn                    the original model on the same graph")

@@ -1,7 +1,4 @@
-"""Graphs that one can draw, and the folder of the real ones."""
-
-import os
-from pathlib import Path
+"""A graph that one can draw."""
 
 import numpy as np
 import pytest
@@ -9,8 +6,6 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask
-
-REAL_GRAPHS = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 @pytest.fixture
@@ -32,14 +27,3 @@ def shop() -> tuple[HeteroData, NodeTask]:
         train=torch.tensor([1, 0]), val=torch.tensor([2]), test=torch.tensor([3]),
     )  # fmt: skip
     return graph, task
-
-
-@pytest.fixture
-def real_graphs() -> Path:
-    """The folder of the real graphs; where FASTGTN_DATA names it, it must be complete."""
-    named = os.environ.get("FASTGTN_DATA")
-    if named:
-        return Path(named)
-    if not REAL_GRAPHS.is_dir():
-        pytest.skip(f"no real graphs: FASTGTN_DATA is not set and {REAL_GRAPHS} does not exist")
-    return REAL_GRAPHS
