@@ -1,0 +1,62 @@
+"""The paper's table 5 beside ours:  python -m benchmarks.paper_paths   (after python -m benchmarks.results).
+
+Ranks the meta-paths of all seeds in runs/results/, from the target type back to it, and from the target to anywhere, by
+their exact effective share and by the paper's product of filter weights.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+
+from benchmarks.measure import markdown
+from fastgtn.insight import rank_metapaths
+from fastgtn.insight.ranking import Rule
+from fastgtn.training import load_run
+from fastgtn.training.files import read_json
+
+PAPER = {
+    "dblp": ("APCPA, APA", "APCPA, APAPA, APA", "CPCPA, APCPA, CP"),
+    "acm": ("PAP, PSP", "PAP, PSP", "APAP, APA, SPAP"),
+    "imdb": ("MAM, MDM", "MDM, MAM, MDMDM", "DM, AM, MDM"),
+}
+
+
+def top_paths(folder: Path, *, between_targets: bool, rule: Rule, top: int = 3) -> tuple[str, float]:
+    """The paths with the largest mean share over all seeds, and the mean share of staying at the node."""
+    seeds = [int(run["seed"]) for run in read_json(folder / "result.json")["runs"]]
+    shares: dict[str, list[float]] = {}
+    empty = []
+    graph, task = load_run(folder, seed=seeds[0]).load_graph()
+    for seed in seeds:
+        inputs, model = load_run(folder, seed=seed).prepare(graph)
+        ranking = rank_metapaths(
+            model, inputs.stack, task.target, top=60, between_targets=between_targets, rule=rule,
+            features=inputs.features,
+        )  # fmt: skip
+        empty.append(ranking.empty_weight)
+        for path in ranking:
+            weight = path.weight if rule == "effective" else path.plain_weight
+            shares.setdefault(path.name, []).append(weight)
+    means = {name: sum(values) / len(seeds) for name, values in shares.items()}
+    best = sorted(means, key=lambda name: -means[name])[:top]
+    return ", ".join(f"{name} {100 * means[name]:.0f}" for name in best), statistics.fmean(empty)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/results"))
+    folder: Path = parser.parse_args().out
+    rows = []
+    for dataset, (defined, between, everywhere) in PAPER.items():
+        rows.append([dataset, "the paper's GTN", "–", between, everywhere, f"predefined: {defined}"])
+        for model in ("gtn", "fast_gtn"):
+            for rule in ("effective", "plain"):
+                back, empty = top_paths(folder / f"{dataset}-{model}", between_targets=True, rule=rule)
+                out, _ = top_paths(folder / f"{dataset}-{model}", between_targets=False, rule=rule)
+                stays = f"stays {100 * empty:.0f} %" if rule == "effective" else ""
+                rows.append([dataset, model, rule, back, out, stays])
+    print(markdown(["dataset", "model", "rule", "between target nodes", "from the target to anywhere", ""], rows))
+
+
+if __name__ == "__main__":
+    main()
