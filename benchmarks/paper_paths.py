@@ -39,7 +39,7 @@ def top_paths(folder: Path, *, between_targets: bool, rule: Rule, top: int = 3) 
             shares.setdefault(path.name, []).append(weight)
     means = {name: sum(values) / len(seeds) for name, values in shares.items()}
     best = sorted(means, key=lambda name: -means[name])[:top]
-    return ", ".join(f"{name} {100 * means[name]:.0f}" for name in best), statistics.fmean(empty)
+    return ", ".join(f"{name} {100 * means[name]:.1f}" for name in best), statistics.fmean(empty)
 
 
 def main() -> None:
