@@ -1,5 +1,6 @@
 """Timing that survives a noisy machine: candidates take turns, medians are compared, memory is watched."""
 
+import ctypes
 import os
 import statistics
 import threading
@@ -8,13 +9,13 @@ from collections.abc import Callable, Mapping
 
 
 def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of each candidate; one run of each per round, after one to warm up."""
+    """Median seconds of each candidate; one run of each per round, after one to warm up if there are several."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    for number in range(rounds + 1):
+    for number in range(rounds + (rounds > 1)):
         for name, run in candidates.items():
             start = time.perf_counter()
             run()
-            if number:
+            if number or rounds == 1:
                 times[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in times.items()}
 
@@ -27,6 +28,7 @@ def peak_memory(run: Callable[[], object]) -> float:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * page
 
+    ctypes.CDLL(None).malloc_trim(0)  # memory that earlier runs freed would hide what this one takes
     before = peak = resident()
     done = threading.Event()
 
