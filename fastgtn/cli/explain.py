@@ -19,6 +19,7 @@ from fastgtn.data import NodeTask, archive
 from fastgtn.errors import InputError, nearest
 from fastgtn.insight import Faithfulness, Ranking, Stability, faithfulness, rank_metapaths, stability
 from fastgtn.insight.export import cypher, is_exportable, learned_hetero, pyg_metapaths, pyg_text, sql
+from fastgtn.insight.unrolled import backbone_of
 from fastgtn.relations import Relation
 from fastgtn.training.files import read_json
 from fastgtn.training.load_run import SPLITS, load_run
@@ -71,7 +72,7 @@ def explain_command(
         return
     inputs, model = trained.prepare(graph)
     if graph_out is not None:
-        learned = learned_hetero(model.backbone, inputs.stack, graph, entries=entries)
+        learned = learned_hetero(backbone_of(model), inputs.stack, graph, entries=entries)
         archive.write(graph_out, learned, task)
         stderr.print(
             f"saved {graph_out}: {len(learned.edge_types)} edge types of learned meta-path graphs", markup=False

@@ -68,12 +68,11 @@ class ProgressBar(Listener):
     def say_inputs(self) -> None:
         """Name the graph and the model of a result."""
         assert self.inputs is not None
-        stack, model = self.inputs.stack, self.config.model
+        stack = self.inputs.stack
         named = sum(relation != IDENTITY for relation in stack.relations)
         identity = " + identity" if stack.has_identity else ""
         say("graph", f"{name_of(self.config)} · {stack.num_nodes:,} nodes · {named} relations{identity}")
-        channels = f"{model.num_channels} channel{'s' * (model.num_channels > 1)}"
-        say("model", f"{model.label} · path length {model.path_length} · {channels}")
+        say("model", self.config.model.summary)
 
 
 def main_metric(scores: dict[str, float]) -> str:

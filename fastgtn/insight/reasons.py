@@ -16,6 +16,7 @@ from fastgtn.errors import InputError
 from fastgtn.insight.instances import Instance, heaviest_instances
 from fastgtn.insight.linear_part import LinearPart
 from fastgtn.insight.ranking import RankedPath, rank_metapaths
+from fastgtn.insight.unrolled import backbone_of
 from fastgtn.models import Features, NodeClassifier
 from fastgtn.models.aggregate import ACTIVATIONS, ChannelAggregation
 from fastgtn.relations import RelationStack
@@ -118,11 +119,9 @@ class Surroundings:
         place = stack.nodes_of(target)
         if not 0 <= node < len(place):
             raise InputError(f"there is no {target} node {node}: they are numbered 0 … {len(place) - 1}.")
-        if model.backbone.needs_all_rows:
+        inside = backbone_of(model).plan(stack, torch.tensor([place.start + node])).inputs
+        if inside is None:  # non-local operations compare all nodes
             return Surroundings(stack, features, node, None)
-        row = torch.tensor([place.start + node])
-        inside = stack.hops(model.backbone.num_hops, row).inputs
-        assert inside is not None
         inside = inside.sort().values  # type after type
         ranges = {t: stack.nodes_of(t) for t in stack.node_types}
         nodes = {t: inside[(inside >= r.start) & (inside < r.stop)] - r.start for t, r in ranges.items()}

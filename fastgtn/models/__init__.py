@@ -1,5 +1,6 @@
 """What is learned: GTN, FastGTN, their inputs and their head."""
 
+from fastgtn.models.backbone import Backbone
 from fastgtn.models.classifier import NodeClassifier
 from fastgtn.models.fast_gtn import FastGTN
 from fastgtn.models.features import Features
@@ -7,4 +8,4 @@ from fastgtn.models.filters import HopFilters
 from fastgtn.models.gtn import GTN
 from fastgtn.models.non_local import NON_LOCAL, NonLocalOptions
 
-__all__ = ["GTN", "NON_LOCAL", "FastGTN", "Features", "HopFilters", "NodeClassifier", "NonLocalOptions"]
+__all__ = ["GTN", "NON_LOCAL", "Backbone", "FastGTN", "Features", "HopFilters", "NodeClassifier", "NonLocalOptions"]

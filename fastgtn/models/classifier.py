@@ -4,18 +4,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fastgtn.errors import InputError
-from fastgtn.models.fast_gtn import FastGTN
-from fastgtn.models.gtn import GTN
-from fastgtn.models.inputs import Graph, Input
-
-Backbone = FastGTN | GTN
+from fastgtn.models.backbone import Backbone, PlannedGraph
+from fastgtn.models.inputs import Input
+from fastgtn.relations import RelationStack
 
 
 class NodeClassifier(nn.Module):
     """Class scores (logits) of nodes, for one label or several: the task decides what they mean.
 
     Args:
-        backbone: The model that learns meta-paths.
+        backbone: The model that makes representations of nodes.
         num_classes: Number of classes or labels.
         dropout: Dropout of the representation before the last linear map.
     """
@@ -28,7 +26,7 @@ class NodeClassifier(nn.Module):
         self.dropout = dropout
         self.head = nn.Linear(backbone.out_features, num_classes)
 
-    def forward(self, x: Input, graph: Graph) -> Tensor:
+    def forward(self, x: Input, graph: RelationStack | PlannedGraph) -> Tensor:
         """Logits [N, num_classes] of all nodes of a stack, or of the targets of a plan."""
         z = self.backbone(x, graph)
         logits: Tensor = self.head(F.dropout(z, self.dropout, self.training))

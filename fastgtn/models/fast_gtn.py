@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
+from fastgtn.models.backbone import Backbone
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
@@ -72,7 +73,7 @@ class FastGTNLayer(nn.Module):
         return h
 
 
-class FastGTN(nn.Module):
+class FastGTN(Backbone):
     r"""Fast Graph Transformer Network of any number of layers.
 
     The stack should be row-normalised, ``stack.row_normalized()``, as the paper assumes; raw weights work too,
@@ -143,6 +144,10 @@ class FastGTN(nn.Module):
     def num_hops(self) -> int:
         """Hops between a target and the farthest node it can see: what ``stack.hops`` must plan for."""
         return self.path_length * len(self.layers)
+
+    def plan(self, stack: RelationStack, rows: Tensor | None = None) -> Hops:
+        """The hops that the rows depend on; with non-local operations, all of them."""
+        return stack.hops(self.num_hops, None if self.needs_all_rows else rows)
 
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices of each layer."""

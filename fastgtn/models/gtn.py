@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
+from fastgtn.models.backbone import Backbone
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
@@ -23,7 +24,7 @@ _COMFORT = 20  # binary orders of magnitude that a column may drift before it is
 _FLOAT32_SPAN = 160  # between the largest and the smallest degree; float32 has 250, features and sums take some
 
 
-class GTN(nn.Module):
+class GTN(Backbone):
     r"""Graph Transformer Network on raw, weighted adjacency matrices (paper eq. 5 to 8).
 
     The learned graph is :math:`A_c = \mathrm{rownorm}(F_{1c} ⋯ F_{Kc})`, and each GNN layer on it computes
@@ -70,6 +71,10 @@ class GTN(nn.Module):
     def num_hops(self) -> int:
         """Hops between a target and the farthest node it can see: what ``stack.hops`` must plan for."""
         return self.path_length * len(self.aggregates)
+
+    def plan(self, stack: RelationStack, rows: Tensor | None = None) -> Hops:
+        """The hops that the rows depend on."""
+        return stack.hops(self.num_hops, rows)
 
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices; all layers share one learned graph."""

@@ -58,6 +58,11 @@ class Hops:
     def num_inputs(self) -> int:
         return self.operators[-1].num_cols
 
+    @property
+    def cost(self) -> int:
+        """Stored numbers that one pass reads: edges and diagonal of every hop."""
+        return sum(edges.segments.num_edges + hop.num_rows for hop in self for edges in hop.edges)
+
     def require_relations(self, relations: Sequence[Relation]) -> None:
         """Refuse to serve a model that was built for other relations."""
         if tuple(relations) == self.relations:

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from fastgtn.models import GTN, FastGTN, Features, NodeClassifier, NonLocalOptions
+from fastgtn.models import Features, NodeClassifier
+from fastgtn.models.backbone import PlannedGraph
 from fastgtn.models.features import Matrix, SparseMatrix
-from fastgtn.relations import Hops, Relation, RelationStack
-from fastgtn.training.config import Config, FeatureOptions, GraphOptions, ModelOptions
+from fastgtn.relations import Relation, RelationStack
+from fastgtn.training.config import Config, FeatureOptions, GraphOptions
+from fastgtn.training.model_options import BackboneOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +32,12 @@ class Inputs:
         return nodes + self.stack.nodes_of(node_type).start
 
     def plan(self, model: NodeClassifier, rows: Tensor) -> "Plan":
-        """Only what these rows depend on, or everything where a model compares all nodes."""
-        if model.backbone.needs_all_rows:
-            return Plan(self.features, self.stack.hops(model.backbone.num_hops), rows)
-        hops = self.stack.hops(model.backbone.num_hops, rows)
-        return Plan(self.features.select(hops.inputs), hops, None)
+        """Only what these rows depend on, where the model can do with that."""
+        graph = model.backbone.plan(self.stack, rows)
+        everything = graph.inputs is None
+        return Plan(
+            self.features if everything else self.features.select(graph.inputs), graph, rows if everything else None
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +45,20 @@ class Plan:
     """One pass: features in, logits of the wanted rows out."""
 
     features: Features
-    hops: Hops
+    graph: PlannedGraph
     rows: Tensor | None  # which of the computed rows are wanted; None for all
 
     def logits(self, model: NodeClassifier) -> Tensor:
         """Logits of the wanted rows, in their order."""
-        logits: Tensor = model(self.features, self.hops)
+        logits: Tensor = model(self.features, self.graph)
         return logits if self.rows is None else logits[self.rows]
 
     @property
     def cost(self) -> int:
-        """Stored numbers that one pass reads: edges of every hop and feature entries."""
-        edges = sum(e.segments.num_edges + hop.num_rows for hop in self.hops for e in hop.edges)
+        """Stored numbers that one pass reads: of the graph, and feature entries."""
         matrices = [block.matrix for block in self.features.blocks if block.matrix is not None]
-        return edges + sum(m.values.numel() if isinstance(m, SparseMatrix) else m.numel() for m in matrices)
+        entries = sum(m.values.numel() if isinstance(m, SparseMatrix) else m.numel() for m in matrices)
+        return self.graph.cost + entries
 
 
 def build_stack(graph: HeteroData, options: GraphOptions) -> RelationStack:
@@ -76,22 +78,10 @@ def build_features(graph: HeteroData, options: FeatureOptions) -> Features:
 
 
 def build_model(
-    options: ModelOptions, features: Features, relations: Sequence[Relation], num_classes: int
+    options: BackboneOptions, features: Features, relations: Sequence[Relation], num_classes: int
 ) -> NodeClassifier:
     """A new model, with weights drawn from torch's generator."""
-    shared: dict[str, Any] = {
-        "path_length": options.path_length, "num_channels": options.num_channels, "num_layers": options.num_layers,
-        "gamma": options.gamma, "aggregate": options.aggregate, "activation": options.activation,
-        "dropout": options.dropout, "bias": options.bias, "filter_init_std": options.filter_init_std,
-    }  # fmt: skip
-    backbone: GTN | FastGTN
-    if options.name == "gtn":
-        backbone = GTN(features, options.hidden, relations, **shared)
-    else:
-        chosen = options.non_local.model_dump(exclude={"enabled"})
-        non_local = NonLocalOptions(**chosen) if options.non_local.enabled else None
-        backbone = FastGTN(features, options.hidden, relations, **shared, non_local=non_local)
-    return NodeClassifier(backbone, num_classes, dropout=options.head_dropout)
+    return NodeClassifier(options.build(features, relations), num_classes, dropout=options.head_dropout)
 
 
 def _row_normalized(matrix: Matrix) -> Matrix:

@@ -2,26 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from fastgtn.errors import InputError, nearest
-from fastgtn.models.aggregate import Activation, Aggregation
 from fastgtn.training import presets, toml
-from fastgtn.training.presets import ModelName, Preset
-
-Share = Annotated[float, Field(ge=0, lt=1)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-
-
-class Section(BaseModel):
-    """A group of keys: unknown ones are refused, and nothing changes after the check."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+from fastgtn.training.model_options import MetaPathOptions, ModelOptions, options_by_name
+from fastgtn.training.presets import Preset
+from fastgtn.training.sections import Amount, Count, Rate, Section, Share
 
 
 class GraphOptions(Section):
@@ -39,47 +29,6 @@ class FeatureOptions(Section):
 
     normalize: Literal["none", "row"] = "none"
     shared: bool | None = None
-
-
-class NonLocal(Section):
-    """The non-local relation of FastGTN."""
-
-    enabled: bool = False
-    neighbors: Count = 5
-    exclude_self: bool = False
-    final_relu: bool = True
-    init_logit: float = -1.0
-    hidden: Annotated[tuple[Count, Count], Field(strict=False)] = (128, 64)
-
-
-class ModelOptions(Section):
-    """The model; `preset` picks a whole set of defaults."""
-
-    name: ModelName = "fast_gtn"
-    preset: Preset = "ours"
-    path_length: Count = 2
-    num_channels: Count = 2
-    hidden: Count = 64
-    num_layers: Count = 1
-    gamma: Amount = 0.5
-    aggregate: Aggregation = "concat"
-    activation: Activation = "relu"
-    dropout: Share = 0.5
-    head_dropout: Share = 0.0
-    bias: bool = False
-    filter_init_std: Amount = 0.1
-    non_local: NonLocal = NonLocal()
-
-    @property
-    def label(self) -> str:
-        """The name of the model and of its config files."""
-        return f"{self.name}_non_local" if self.non_local.enabled else self.name
-
-    @model_validator(mode="after")
-    def _non_local_is_of_fast_gtn(self) -> Self:
-        if self.non_local.enabled and self.name != "fast_gtn":
-            raise ValueError('non-local operations belong to FastGTN: set model.name = "fast_gtn"')
-        return self
 
 
 class FitOptions(Section):
@@ -108,7 +57,7 @@ class Config(Section):
     split_seed: Annotated[int, Field(ge=0)] = 0
     graph: GraphOptions = GraphOptions()
     features: FeatureOptions = FeatureOptions()
-    model: ModelOptions = ModelOptions()
+    model: ModelOptions = MetaPathOptions()
     fit: FitOptions = FitOptions()
 
     @classmethod
@@ -136,9 +85,9 @@ class Config(Section):
         if not isinstance(model, dict):
             return values
         name, preset = model.get("name", "fast_gtn"), model.get("preset", "ours")
-        if name not in get_args(ModelName) or preset not in get_args(Preset):
+        if name not in options_by_name() or preset not in get_args(Preset):
             return values  # the check of the field names what is wrong
-        return presets.merged(presets.defaults_of(name, preset), values)
+        return presets.merged(presets.defaults_of(name, preset), values | {"model": {"name": name, **model}})
 
     def to_toml(self) -> str:
         """The complete config as a file that gives the same config again."""
@@ -167,10 +116,13 @@ def is_path(dataset: str) -> bool:
 def _explained(error: ErrorDetails) -> str:
     """One line for the first mistake, with the full key and the nearest right word."""
     names = [str(part) for part in error["loc"]]
+    chosen = names.pop(1) if names[0] == "model" and len(names) > 1 else None  # pydantic tells the chosen model too
     key, value = ".".join(names), error["input"]
+    if error["type"] == "union_tag_invalid":
+        return f"model.name cannot be {_shown(error['ctx']['tag'])}; {nearest(error['ctx']['tag'], options_by_name())}"
     if error["type"] == "extra_forbidden":
         where = f" in [{'.'.join(names[:-1])}]" if names[:-1] else ""
-        return f'no config key "{key}"{where}; {nearest(names[-1], _fields(names[:-1]))}'
+        return f'no config key "{key}"{where}; {nearest(names[-1], _fields(names[:-1], chosen))}'
     if error["type"] == "literal_error":
         options = [word.strip("'") for word in str(error["ctx"]["expected"]).replace(" or ", ", ").split(", ")]
         return f"{key} cannot be {_shown(value)}; {nearest(str(value), options)}"
@@ -178,10 +130,11 @@ def _explained(error: ErrorDetails) -> str:
     return f"{key} = {_shown(value)}: {message[0].lower()}{message[1:]}." if error["type"] != "value_error" else message
 
 
-def _fields(section: list[str]) -> list[str]:
+def _fields(section: list[str], chosen: str | None) -> list[str]:
     model: type[BaseModel] = Config
     for name in section:
-        model = model.model_fields[name].annotation  # type: ignore[assignment]
+        in_model = model is Config and name == "model" and chosen is not None
+        model = options_by_name()[chosen] if in_model else model.model_fields[name].annotation  # type: ignore
     return list(model.model_fields)
 
 

@@ -76,6 +76,8 @@ def fit_inputs(
         state = State.start(model, config.fit)
         if resume is not None:
             resume(state)
+        if not state.epoch:
+            model.backbone.prepare(inputs.features, inputs.stack)
         started = time.perf_counter() - state.seconds
 
         def after_epoch(state: State) -> None:

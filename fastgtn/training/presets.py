@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-ModelName = Literal["gtn", "fast_gtn"]
 Preset = Literal["ours", "paper", "authors-2022"]
 Values = dict[str, Any]
 
@@ -42,7 +41,7 @@ PRESETS: dict[str, dict[str, Values]] = {
 
 def defaults_of(model: str, preset: str) -> Values:
     """The values that hold where a config says nothing."""
-    return merged(MODELS[model], PRESETS[preset][model])
+    return merged(MODELS.get(model, {}), PRESETS[preset].get(model, {}))
 
 
 def merged(below: Values, above: Values) -> Values:

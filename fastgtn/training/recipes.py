@@ -6,12 +6,14 @@ from typing import Any
 
 from fastgtn.errors import InputError, nearest
 from fastgtn.training import toml
+from fastgtn.training.model_options import options_by_name
 
 # the models by the names of their configs, and what each name says
 MODELS: dict[str, dict[str, Any]] = {
     "gtn": {"name": "gtn"},
     "fast_gtn": {"name": "fast_gtn", "non_local": {"enabled": False}},
     "fast_gtn_non_local": {"name": "fast_gtn", "non_local": {"enabled": True}},
+    **{name: {"name": name} for name in options_by_name() if name not in ("gtn", "fast_gtn")},
 }
 
 

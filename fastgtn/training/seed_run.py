@@ -50,9 +50,10 @@ class SeedRun:
     def store(self, result: Result, task: NodeTask, facts: dict[str, Any]) -> None:
         """Write all that a finished seed has."""
         write_history(self.folder, result.history)
-        arrays: dict[str, Any] = {f"layer_{n}": weights for n, weights in enumerate(result.filters)}
-        arrays["relations"] = np.array([str(r) for r in result.model.backbone.hop_filters()[0].relations])
-        write_whole(self.folder / "filters.npz", lambda path: np.savez(path, **arrays))
+        if result.filters:
+            arrays: dict[str, Any] = {f"layer_{n}": weights for n, weights in enumerate(result.filters)}
+            arrays["relations"] = np.array([str(r) for r in result.model.backbone.hop_filters()[0].relations])
+            write_whole(self.folder / "filters.npz", lambda path: np.savez(path, **arrays))
         table = prediction_table(self.schema, self.graph, result.logits, task)
         write_table(table, self.folder / "predictions.parquet")
         metadata = {"schema": json.dumps(self.schema.to_json()), "config": self.config.model_dump_json()}

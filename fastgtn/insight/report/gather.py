@@ -148,8 +148,6 @@ class _Reader:
         splits = {"train": len(task.train), "validation": len(task.val), "test": len(task.test_nodes)}
         types = len(self.graph.node_types)
         of_types = f" of {types} types" if types > 1 else ""
-        layers = f"{options.num_layers} layer{'s' if options.num_layers > 1 else ''}"
-        non_local = " · non-local" if options.non_local.enabled else ""
         seconds = sum(float(other.result.get("seconds", 0)) for other in self.others)
         epochs = ", ".join(str(other.result["epoch"]) for other in self.others)
         return (
@@ -158,8 +156,7 @@ class _Reader:
             ("Task", f"{task.num_classes} classes of {task.target}"
                      f"{' (several per node)' if task.kind == 'multi' else ''}"),
             ("Split", " · ".join(f"{count:,} {name}" for name, count in splits.items()) + " nodes"),
-            ("Model", f"path length {options.path_length} · {options.num_channels} channels · "
-                      f"{layers} · γ {options.gamma:g}{non_local}"),
+            ("Model", options.summary),
             ("Training", f"{seconds:.1f} s · chosen epoch{'s' if len(self.others) > 1 else ''} {epochs}"),
         )  # fmt: skip
 

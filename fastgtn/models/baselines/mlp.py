@@ -1,0 +1,44 @@
+"""Features alone: what can be known without a single edge."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fastgtn.models.backbone import Backbone
+from fastgtn.models.encoders import InputLinear
+from fastgtn.models.features import Features
+from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
+from fastgtn.relations import RelationStack
+
+
+@dataclass(frozen=True, eq=False)
+class NoEdges:
+    """A graph that is not looked at: every row depends on itself alone."""
+
+    inputs: Tensor | None
+    cost: int = 0
+
+
+class MLP(Backbone):
+    """Linear maps with ReLU between them; the head is the last one."""
+
+    def __init__(self, in_features: int | Features, hidden: int, *, num_layers: int = 2, dropout: float = 0.0) -> None:
+        super().__init__()
+        check_hyper_parameters(num_layers=num_layers, dropout=dropout)
+        self.dropout = dropout
+        self.out_features = hidden
+        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout)
+        # the input map is the first layer and the head of the classifier the last
+        self.linears = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(num_layers - 2))
+
+    def plan(self, stack: RelationStack, rows: Tensor | None = None) -> NoEdges:  # noqa: ARG002
+        return NoEdges(rows)
+
+    def forward(self, x: Input, graph: RelationStack | NoEdges) -> Tensor:  # noqa: ARG002
+        """Representations [N, hidden]; the graph is ignored."""
+        z = torch.relu(self.input(Features.of(x)))
+        for linear in self.linears:
+            z = torch.relu(linear(F.dropout(z, self.dropout, self.training)))
+        return z
