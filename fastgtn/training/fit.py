@@ -68,6 +68,13 @@ def fit_inputs(
         resume: May replace the state before the first step.
         watch: Is shown the state after every epoch.
     """
+    return _chosen(inputs, task, config, train_inputs(inputs, task, config, resume=resume, watch=watch))
+
+
+def train_inputs(
+    inputs: Inputs, task: NodeTask, config: Config, *, resume: Watch | None = None, watch: Watch | None = None
+) -> State:
+    """Train and choose the epoch; the test split plays no part."""
     check(inputs, task, config)
     task = task.balanced() if config.fit.class_weights == "balanced" else task
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to move
@@ -86,7 +93,7 @@ def fit_inputs(
                 watch(state)
 
         optimise(state, plan_passes(inputs, task, model, config.fit), task, config.fit, after_epoch)
-    return _chosen(inputs, task, config, state)
+    return state
 
 
 def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
