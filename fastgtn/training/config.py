@@ -46,6 +46,7 @@ class FitOptions(Section):
     runs: Count = 1
     seed: Annotated[int, Field(ge=0)] = 0
     class_weights: Literal["none", "balanced"] = "none"
+    label_shift: Literal["none", "em"] = "none"
     checkpoint_every: Annotated[int, Field(ge=0)] = 20
     tensorboard: bool = False
 
@@ -85,9 +86,10 @@ class Config(Section):
         if not isinstance(model, dict):
             return values
         name, preset = model.get("name", "fast_gtn"), model.get("preset", "ours")
+        values = values | {"model": {"name": name, **model}}
         if name not in options_by_name() or preset not in get_args(Preset):
             return values  # the check of the field names what is wrong
-        return presets.merged(presets.defaults_of(name, preset), values | {"model": {"name": name, **model}})
+        return presets.merged(presets.defaults_of(name, preset), values)
 
     def to_toml(self) -> str:
         """The complete config as a file that gives the same config again."""

@@ -18,6 +18,7 @@ from fastgtn.errors import InputError
 from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.config import Config
+from fastgtn.training.label_shift import shifted_scores
 from fastgtn.training.loop import Record, State, optimise, plan_passes, selection_metric
 
 Watch = Callable[[State], None]
@@ -99,6 +100,11 @@ def train_inputs(
 def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
     """Refuse, before anything is written, what could not be trained."""
     selection_metric(task, config.fit)
+    if config.fit.label_shift == "em" and (task.kind != "single" or not len(task.val) or not len(task.test_nodes)):
+        raise InputError(
+            'fit.label_shift = "em" estimates how frequent each class is among the test nodes, of tasks with one label '
+            f'per node; this one is "{task.kind}", with {len(task.val)} validation and {len(task.test_nodes)} test nodes.'
+        )
     with torch.random.fork_rng(devices=[]):
         build_model(config.model, inputs.features, inputs.stack.relations, task.num_classes)
 
@@ -117,6 +123,10 @@ def _chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Res
     state.model.load_state_dict(state.best.weights)
     record = state.history[state.best.epoch - 1]
     logits = predict_logits(state.model, inputs, task.target)
+    if config.fit.label_shift == "em":
+        move = shifted_scores(logits[task.val.nodes], task.val.labels, logits[task.test_nodes])
+        move.fold_into(state.model.head)
+        logits = move(logits)
     test = task.score_test(logits[task.test_nodes]) if len(task.test_nodes) else {}
     val = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
     val.pop("loss", None)
