@@ -103,7 +103,7 @@ def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
     if config.fit.label_shift == "em" and (task.kind != "single" or not len(task.val) or not len(task.test_nodes)):
         raise InputError(
             'fit.label_shift = "em" estimates how frequent each class is among the test nodes, of tasks with one label '
-            f'per node; this one is "{task.kind}", with {len(task.val)} validation and {len(task.test_nodes)} test nodes.'
+            f'per node; this is "{task.kind}", with {len(task.val)} validation and {len(task.test_nodes)} test nodes.'
         )
     with torch.random.fork_rng(devices=[]):
         build_model(config.model, inputs.features, inputs.stack.relations, task.num_classes)
