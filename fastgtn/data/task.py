@@ -1,17 +1,17 @@
 """The task on a graph: which nodes, which labels, which split; its loss and its metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fastgtn.data import metrics
+from fastgtn.data.metrics import Kind as Kind
+from fastgtn.data.metrics import Tally
 from fastgtn.errors import InputError, nearest
 
-Kind = Literal["single", "multi", "ranking"]
 MOST_CLASSES = 1_000_000
 
 
@@ -113,20 +113,44 @@ class NodeTask:
         """Softmax, or sigmoid where a node may have several labels."""
         return logits.sigmoid() if self.kind == "multi" else logits.softmax(-1)
 
+    def loss_weight(self, labels: Tensor) -> float:
+        """What the loss of these nodes counts in a mean over several groups of nodes."""
+        if self.class_weights is None or self.kind == "multi":
+            return float(len(labels))
+        return float(self.class_weights[labels.cpu()].sum())
+
     @torch.no_grad()
-    def metrics(self, logits: Tensor, labels: Tensor) -> dict[str, float]:
-        """Scores between 0 and 1: accuracy, micro_f1, macro_f1; for ranking also ndcg and mrr."""
+    def tally(self, logits: Tensor, labels: Tensor) -> Tally:
+        """What the metrics need to know of these rows; the tallies of blocks of rows can be added."""
         self._check_logits(logits, labels)
+        if self.kind == "multi":
+            return Tally.of_sets(self.probabilities(logits) >= self.threshold, labels)
+        return Tally.of_classes(logits, labels, kind=self.kind)
+
+    def metrics(self, logits: Tensor | Iterable[Tensor], labels: Tensor) -> dict[str, float]:
+        """Scores between 0 and 1: accuracy, micro_f1, macro_f1; for ranking also ndcg and mrr.
+
+        Args:
+            logits: A row per label; or blocks of rows one after the other, none of which is kept.
+        """
         if not len(labels):
             raise InputError("there are no nodes to score: the split is empty.")
-        if self.kind == "multi":
-            return metrics.multi_label(self.probabilities(logits) >= self.threshold, labels)
-        scores = metrics.single_label(logits.argmax(1), labels, self.num_classes)
-        return scores | metrics.ranking(logits, labels) if self.kind == "ranking" else scores
+        if isinstance(logits, Tensor):
+            return self.tally(logits, labels).scores()
+        tally = Tally.empty(self.kind, self.num_classes)
+        for block in logits:
+            tally += self.tally(block, labels[tally.rows : tally.rows + len(block)].to(block.device))
+        if tally.rows != len(labels):
+            raise InputError(f"the blocks of logits have {tally.rows} rows for {len(labels)} labels.")
+        return tally.scores()
 
-    def score_test(self, logits: Tensor) -> dict[str, float]:
-        """Score the test nodes, rows in the order of `test_nodes`; call it once, with the chosen weights."""
-        return self.metrics(logits, self._labels[self.test_nodes].to(logits.device))
+    def score_test(self, logits: Tensor | Iterable[Tensor]) -> dict[str, float]:
+        """Score the test nodes, rows (or blocks of rows) in the order of `test_nodes`.
+
+        Call it once, with the chosen weights.
+        """
+        labels = self._labels[self.test_nodes]
+        return self.metrics(logits, labels.to(logits.device) if isinstance(logits, Tensor) else labels)
 
     def balanced(self) -> "NodeTask":
         """The same task with rare classes of the training split weighing more in the loss."""
