@@ -135,19 +135,17 @@ def unite(
     edges = np.empty(len(draws), np.int64)
     total = 0
     for k in range(len(found)):
-        begin = total
+        begin, is_whole = total, False
         for r in range(len(counts)):
-            if found[k] >= counts[r]:
+            if found[k] >= counts[r] or is_whole:
                 continue
             start, stop = starts[first[r] + found[k]], starts[first[r] + found[k] + 1]
             if stop - start == lengths[k]:  # a whole row is sorted, and no other round adds to it
-                total = begin
-            elif total - begin == lengths[k]:
-                continue
+                total, is_whole = begin, True
             for d in range(start, stop):
                 edges[total] = draws[d]
                 total += 1
-        if 1 < total - begin < lengths[k] or total - begin > lengths[k]:
+        if not is_whole and total > begin:
             total = begin + _sort_distinct(edges[begin:total])
         edge_ptr[k + 1] = total
     return edge_ptr, edges[:total].copy()

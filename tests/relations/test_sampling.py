@@ -161,6 +161,13 @@ def test_later_hops_also_draw_for_the_targets():
     assert abs(total / turns - 12 * (1 - 0.75**2)) < 0.1
 
 
+@pytest.mark.parametrize("fanouts", [[3, 2], [2, 2, 1], [4, 5], [5, 1]])
+def test_draws_that_together_are_as_many_as_a_row_has_edges_are_united_too(fanouts):
+    stack = in_star(5)
+    for seed in range(40):
+        assert_part_of(NeighborSampler(stack, fanouts).sample(torch.tensor([5]), seed), stack, torch.tensor([5]))
+
+
 def test_a_fan_out_per_relation_counts_each_relation():
     batch = NeighborSampler(in_star(20), [3], per_relation=True).sample(torch.tensor([20]), 0)
     assert batch.stack.operator.edges[0].segments.seg_ptr.diff().tolist() == [3, 3]
