@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fastgtn.cli import data, demo, explain, report, train, use_run
+from fastgtn.cli import data, demo, explain, report, train, tune, use_run
 from fastgtn.cli.output import complain
 from fastgtn.errors import InputError
 
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo_command)
 app.command("train")(train.train_command)
+app.command("tune")(tune.tune_command)
 app.command("evaluate")(use_run.evaluate_command)
 app.command("predict")(use_run.predict_command)
 app.command("explain")(explain.explain_command)

@@ -1,0 +1,117 @@
+"""What is searched for each model: one table of keys and their ranges."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+
+from fastgtn.training.config import Config
+from fastgtn.training.model_options import options_by_name
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Any number between two, or those on a grid of `step`."""
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    def including(self, value: float) -> FloatDistribution:
+        """The range, widened where the value lies outside of it; off the grid, the grid is given up."""
+        low, high = min(self.low, value), max(self.high, value)
+        on_grid = self.step is not None and low == self.low and abs(value / self.step - round(value / self.step)) < 1e-9
+        return FloatDistribution(low, high, log=self.log and low > 0, step=self.step if on_grid else None)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few values."""
+
+    values: tuple[Any, ...]
+
+    def including(self, value: Any) -> CategoricalDistribution:
+        """The values, and this one."""
+        return CategoricalDistribution(self.values if value in self.values else (*self.values, value))
+
+
+Range = Numbers | Choice
+
+# The paper searches learning rates of 1e-3 … 1e-6, dropout .1 … .8 and 50 … 200 epochs. With at most 200 epochs a
+# rate below 1e-3 hardly moves the weights, so the range goes up from there instead; no dropout is allowed as well.
+FIT: dict[str, Range] = {
+    "fit.learning_rate": Numbers(1e-3, 5e-2, log=True),
+    "fit.weight_decay": Numbers(1e-5, 1e-2, log=True),
+    "fit.epochs": Choice((50, 100, 150, 200)),
+    "features.normalize": Choice(("none", "row")),
+}
+# Of these a model has what its options have.
+MODEL: dict[str, Range] = {
+    "hidden": Choice((64, 128)),
+    "dropout": Numbers(0.0, 0.8, step=0.1),
+    "head_dropout": Numbers(0.0, 0.8, step=0.1),
+    "num_layers": Choice((1, 2, 3)),
+}
+# What single models have of their own, or otherwise.
+OWN: dict[str, dict[str, Range]] = {
+    "gtn": {
+        "num_layers": Choice((1,)),
+        "path_length": Choice((2, 3, 4)),
+        "num_channels": Choice((2, 4)),
+        "gamma": Numbers(0.0, 2.0, step=0.1),
+        "aggregate": Choice(("concat", "mean")),
+        "fit.average": Choice((0.0, 0.9)),
+    },
+    "fast_gtn": {
+        "num_layers": Choice((1, 2)),
+        "path_length": Choice((1, 2, 3, 4)),
+        "num_channels": Choice((2, 4)),
+        "gamma": Numbers(0.0, 1.0, step=0.1),
+        "aggregate": Choice(("concat", "mean")),
+        "fit.average": Choice((0.0, 0.9)),
+    },
+}
+
+
+def search_space(config: Config, fixed: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+    """The ranges of all keys that are searched, each including the value of `config`.
+
+    Args:
+        fixed: Keys that the user has set, such as ``{"model.hidden": 64}``.
+    """
+    name = config.model.name
+    known = options_by_name()[name].model_fields
+    ranges = dict(FIT)
+    for key, values in (MODEL | OWN.get(name, {})).items():
+        if "." in key:
+            ranges[key] = values
+        elif key in known:
+            ranges[f"model.{key}"] = values
+    now = flat(config.model_dump())
+    space = {key: values.including(now[key]) for key, values in ranges.items() if key not in fixed}
+    return {key: values for key, values in space.items() if not values.single()}
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their full keys: ``model.hidden``."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The other way round; drawn numbers keep three digits, which is all that a search can tell apart."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        *sections, last = key.split(".")
+        inner = result
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[last] = float(f"{value:.3g}") if isinstance(value, float) else value
+    return result

@@ -1,0 +1,169 @@
+"""Search the config of a model on a graph: by scores of the validation split, and never of the test split."""
+
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from optuna.trial import FrozenTrial, Trial, TrialState
+from torch_geometric.data import HeteroData
+
+from fastgtn.data import NodeTask, checksum, load
+from fastgtn.errors import InputError
+from fastgtn.training.build import Inputs
+from fastgtn.training.config import Config
+from fastgtn.training.fit import check, train_inputs
+from fastgtn.training.loop import State, selection_metric
+from fastgtn.training.runs import name_of
+from fastgtn.training.search_space import flat, nested, search_space
+from fastgtn.training.tune_output import summary, write_files
+from fastgtn.training.tune_study import REPORT_EVERY, SharedStudy, locked, open_study
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a search ends: after so many trials or minutes of training, whichever comes first."""
+
+    trials: int = 50
+    minutes: float | None = None
+    seeds_per_trial: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("trials", self.trials), ("seeds-per-trial", self.seeds_per_trial)):
+            if value < 1:
+                raise InputError(f"--{name} is {value}; it must be at least 1.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise InputError(f"--minutes is {self.minutes}; it must be more than 0.")
+
+
+class TuneListener:
+    """Is told what happens in a search; this one keeps silent."""
+
+    def started(self, ended: int, best: FrozenTrial | None) -> None: ...
+
+    def trial_done(self, trial: FrozenTrial, ended: int, best: FrozenTrial | None) -> None: ...
+
+
+class _Stopped(Exception):
+    """A trial is broken off by what its message says."""
+
+
+def tune(
+    config: Config, *, out: str | Path, budget: Budget | None = None, fixed: dict[str, Any] | None = None,
+    data_dir: str | Path | None = None, listener: TuneListener | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Search around a config until the budget is spent, or continue the search in a folder.
+
+    Args:
+        config: The first trial, and what holds for keys that are not searched.
+        out: The folder of the search. Several processes may be given the same one at once.
+        fixed: Nested values that are not searched.
+    """
+    budget, listener = budget or Budget(), listener or TuneListener()
+    graph, task = load(config.dataset, data_dir=data_dir, seed=config.split_seed)
+    if task is None:
+        raise InputError(f"{config.dataset} has no labels and splits, so there is nothing to learn: add a task.")
+    space = search_space(config, flat(fixed or {}))
+    if not space:
+        raise InputError("every key that could be searched is set with --set: leave some of them open.")
+    search = Search(config, graph, without_test(task), budget)
+    search.check()
+    start = flat(config.model_dump())
+    facts = {
+        "dataset": name_of(config), "model": config.model.label, "metric": search.metric,
+        "seeds_per_trial": budget.seeds_per_trial, "data_checksum": checksum(config.dataset, data_dir=data_dir),
+        "config": config.model_dump(mode="json"), "searched": sorted(space),
+    }  # fmt: skip
+    with open_study(Path(out), facts, space, {key: start[key] for key in space}, seed=config.fit.seed) as study:
+        listener.started(len(study.ended()), study.best())
+        while search.time_left(study) > 0 and (trial := study.ask(budget.trials)) is not None:
+            search.run(trial, study)
+            with locked(study.folder):
+                write_files(study, config, facts)
+            done = study.trials()[trial.number]
+            listener.trial_done(done, len(study.ended()), study.best())
+        with locked(study.folder):
+            write_files(study, config, facts, plot=True)
+        if study.best() is None:
+            reasons = [trial.user_attrs["reason"] for trial in study.ended()]
+            raise InputError(f"none of the {len(reasons)} trials came to its end; the last one: {reasons[-1]}")
+        return summary(study, facts)
+
+
+def without_test(task: NodeTask) -> NodeTask:
+    """The same task for one who must not know the test split: its nodes and all labels but those of train and val."""
+    return replace(task, test_nodes=task.test_nodes[:0], _labels=torch.empty(0))
+
+
+@dataclass(eq=False)
+class Search:
+    """What trials share: the graph in each way that it is prepared, and the rules."""
+
+    config: Config
+    graph: HeteroData
+    task: NodeTask
+    budget: Budget
+    inputs: dict[str, Inputs] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """The metric of the validation split that trials are compared by."""
+        name = selection_metric(self.task, self.config.fit)
+        if not len(self.task.val):
+            raise InputError(
+                "the validation split is empty, so no config can be chosen by it: label some nodes for it."
+            )
+        return self.task.selection_metric if name in ("last", "loss") else name
+
+    def check(self) -> None:
+        """Refuse, before anything is written, what could not be trained."""
+        check(self._inputs(self.config), self.task, self.config)
+
+    def time_left(self, study: SharedStudy) -> float:
+        """Seconds; endless without a limit, and until there is one result to speak of."""
+        if self.budget.minutes is None or study.best() is None:
+            return float("inf")
+        return 60 * self.budget.minutes - study.seconds()
+
+    def run(self, trial: Trial, study: SharedStudy) -> None:
+        """Train one config, and tell how it ended."""
+        begun = time.perf_counter()
+        deadline = begun + self.time_left(study)
+        states: list[State] = []
+        try:
+            config = Config.of(self.config.model_dump(), nested(trial.params))
+            for seed in range(config.fit.seed, config.fit.seed + self.budget.seeds_per_trial):
+                states.append(self._train(config.for_seed(seed), trial if not states else None, deadline))
+        except TimeoutError:
+            study.tell(trial, TrialState.FAIL, reason="out of time", seconds=time.perf_counter() - begun)
+            return
+        except (_Stopped, InputError) as error:  # a diverged training is an InputError as well
+            study.tell(trial, TrialState.PRUNED, reason=str(error), seconds=time.perf_counter() - begun)
+            return
+        records = [state.history[state.best.epoch - 1] for state in states if state.best is not None]
+        study.tell(
+            trial, TrialState.COMPLETE, statistics.fmean(record[f"val_{self.metric}"] for record in records),
+            epochs=[record["epoch"] for record in records], val_loss=statistics.fmean(r["val_loss"] for r in records),
+            seconds=time.perf_counter() - begun,
+        )  # fmt: skip
+
+    def _train(self, config: Config, trial: Trial | None, deadline: float) -> State:
+        def watch(state: State) -> None:
+            if time.perf_counter() > deadline:
+                raise TimeoutError
+            if trial is None or state.epoch % REPORT_EVERY:
+                return
+            assert state.best is not None
+            trial.report(float(state.history[state.best.epoch - 1][f"val_{self.metric}"]), state.epoch)
+            if trial.should_prune():
+                raise _Stopped(f"below the median of the trials before it after {state.epoch} epochs")
+
+        return train_inputs(self._inputs(config), self.task, config, watch=watch)
+
+    def _inputs(self, config: Config) -> Inputs:
+        key = config.graph.model_dump_json() + config.features.model_dump_json()
+        if key not in self.inputs:
+            self.inputs[key] = Inputs.of(self.graph, config)
+        return self.inputs[key]

@@ -1,0 +1,114 @@
+"""What a search leaves behind: the best config, a table of all trials, and a plot of what mattered."""
+
+import csv
+import io
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from matplotlib.figure import Figure
+from optuna.trial import TrialState
+
+from fastgtn.training import toml
+from fastgtn.training.config import Config, is_path
+from fastgtn.training.files import write_text, write_whole
+from fastgtn.training.model_titles import title_of
+from fastgtn.training.search_space import flat, nested
+from fastgtn.training.tune_study import SharedStudy
+
+TITLES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "ndcg": "NDCG", "mrr": "MRR"}
+LEFT_OUT = {"fit.seed", "fit.runs", "fit.checkpoint_every", "fit.tensorboard"}  # how it is run, not what is trained
+
+
+def write_files(study: SharedStudy, config: Config, facts: Mapping[str, Any], *, plot: bool = False) -> None:
+    """Write `best.toml`, `trials.csv` and, at the end, `importance.png`."""
+    write_text(study.folder / "trials.csv", trial_table(study))
+    if study.best() is None:
+        return
+    write_text(study.folder / "best.toml", best_config(study, config, facts))
+    if plot:
+        write_whole(study.folder / "importance.png", lambda path: _draw(study, facts, path))
+
+
+def summary(study: SharedStudy, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The search in numbers."""
+    best, ended = study.best(), study.ended()
+    assert best is not None
+    found = {
+        "trial": best.number, "score": best.value, "epochs": best.user_attrs["epochs"],
+        "settings": flat(nested(best.params)),
+    }  # fmt: skip
+    return {
+        "dataset": facts["dataset"], "model": facts["model"], "metric": facts["metric"],
+        "trials": len(ended), "scored": sum(t.state == TrialState.COMPLETE for t in ended),
+        "seconds": round(study.seconds(), 1), "best": found, "importance": importance(study),
+        "out": str(study.folder), "config": str(study.folder / "best.toml"),
+    }  # fmt: skip
+
+
+def best_config(study: SharedStudy, config: Config, facts: Mapping[str, Any]) -> str:
+    """The best trial as a config file: keys that were searched, and those that are not as by default."""
+    best = study.best()
+    assert best is not None
+    chosen = Config.of(config.model_dump(), nested(best.params))
+    default = flat(Config.of({"model": {"name": chosen.model.name}}).model_dump())
+    kept = {
+        key: value
+        for key, value in flat(chosen.model_dump()).items()
+        if key in ("dataset", "model.name", *study.space) or (value != default[key] and key not in LEFT_OUT)
+    }
+    command = "<this file>" if is_path(config.dataset) else f"--dataset {config.dataset} --model {facts['model']}"
+    seeds = f"mean of {facts['seeds_per_trial']} seeds" if facts["seeds_per_trial"] > 1 else "one seed"
+    header = (
+        f"# {title_of(facts['model'])} on {facts['dataset']}.   fastgtn train {command} --runs 10\n"
+        f"# Chosen among {len(study.ended())} trials by {TITLES[facts['metric']]} on the validation split: "
+        f"{100 * float(best.value or 0):.2f} ({seeds}).\n"
+    )
+    return header + toml.dump(nested(kept))
+
+
+def trial_table(study: SharedStudy) -> str:
+    """One line per trial, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", "state", "score", "epochs", "seconds", *study.space, "reason"])
+    for trial in study.trials():
+        told, drawn = trial.user_attrs, flat(nested(trial.params))
+        score = "" if trial.value is None else trial.value
+        epochs = " ".join(map(str, told.get("epochs", ())))
+        seconds = f"{told['seconds']:.2f}" if "seconds" in told else ""
+        values = [drawn.get(key, "") for key in study.space]
+        writer.writerow(
+            [trial.number, trial.state.name.lower(), score, epochs, seconds, *values, told.get("reason", "")]
+        )
+    return text.getvalue()
+
+
+def importance(study: SharedStudy) -> dict[str, float]:
+    """How much each key has to do with good scores, as shares of one (PED-ANOVA); none while there is too little."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+            return optuna.importance.get_param_importances(study.study, evaluator=evaluator)
+        except (ValueError, RuntimeError):  # fewer than two different trials
+            return {}
+
+
+def _draw(study: SharedStudy, facts: Mapping[str, Any], path: Path) -> None:
+    scored = [trial for trial in study.trials() if trial.state == TrialState.COMPLETE]
+    scores = [100 * float(trial.value or 0) for trial in scored]
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    numbers = [trial.number for trial in scored]
+    left.plot(numbers, scores, "o", color="#7a8aa0", markersize=4)
+    left.step(numbers, [max(scores[: n + 1]) for n in range(len(scores))], where="post", color="#c2410c", label="best")
+    left.set(xlabel="trial", ylabel=f"validation {TITLES[facts['metric']]}", title="score over trials")
+    left.legend(frameon=False)
+    shares = sorted(importance(study).items(), key=lambda item: item[1])
+    right.barh([key for key, _ in shares], [share for _, share in shares], color="#7a8aa0")
+    right.set(xlabel="share", title="what mattered")
+    figure.suptitle(f"{title_of(facts['model'])} on {facts['dataset']}")
+    figure.savefig(path, dpi=120)
