@@ -34,6 +34,11 @@ class Backbone(nn.Module):
     out_features: int
     dropout: float
 
+    @property
+    def num_hops(self) -> int:
+        """Steps between a node and the farthest one that it sees along edges: what samplers must gather."""
+        return 0
+
     def plan(self, stack: RelationStack, rows: Tensor | None = None) -> PlannedGraph:
         """Prepare a graph; a model that can do so computes only `rows` and what they depend on."""
         raise NotImplementedError

@@ -28,6 +28,9 @@ class NodeClassifier(nn.Module):
 
     def forward(self, x: Input, graph: RelationStack | PlannedGraph) -> Tensor:
         """Logits [N, num_classes] of all nodes of a stack, or of the targets of a plan."""
-        z = self.backbone(x, graph)
+        return self.classify(self.backbone(x, graph))
+
+    def classify(self, z: Tensor) -> Tensor:
+        """Logits of representations that the backbone made."""
         logits: Tensor = self.head(F.dropout(z, self.dropout, self.training))
         return logits

@@ -1,7 +1,8 @@
 """From a config to what is trained: relations, features and model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -10,34 +11,65 @@ from torch_geometric.data import HeteroData
 from fastgtn.models import Features, NodeClassifier
 from fastgtn.models.backbone import PlannedGraph
 from fastgtn.models.features import Matrix, SparseMatrix
-from fastgtn.relations import Relation, RelationStack
+from fastgtn.relations import Batch, Relation, RelationStack
+from fastgtn.training.backbone_options import BackboneOptions
 from fastgtn.training.config import Config, FeatureOptions, GraphOptions
-from fastgtn.training.model_options import BackboneOptions
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a model reads: the relations of all nodes and their features."""
+    """What a model reads: the relations of all nodes and their features.
 
-    stack: RelationStack
+    Args:
+        raw: The relations as the graph has them: batches are sampled from these, and normalised by themselves.
+    """
+
+    raw: RelationStack
     features: Features
+    options: GraphOptions
 
     @staticmethod
     def of(graph: HeteroData, config: Config) -> "Inputs":
         """Prepare a graph as the config says."""
-        return Inputs(build_stack(graph, config.graph), build_features(graph, config.features))
+        return Inputs(build_stack(graph, config.graph), build_features(graph, config.features), config.graph)
+
+    @cached_property
+    def stack(self) -> RelationStack:
+        """The relations as the model reads them."""
+        return normalized(self.raw, self.options)
 
     def rows(self, node_type: str, nodes: Tensor) -> Tensor:
         """Numbers over all types of nodes that are numbered within their type."""
-        return nodes + self.stack.nodes_of(node_type).start
+        return nodes + self.raw.nodes_of(node_type).start
 
     def plan(self, model: NodeClassifier, rows: Tensor) -> "Plan":
         """Only what these rows depend on, where the model can do with that."""
         graph = model.backbone.plan(self.stack, rows)
-        everything = graph.inputs is None
-        return Plan(
-            self.features if everything else self.features.select(graph.inputs), graph, rows if everything else None
-        )
+        return Plan(self.features.select(graph.inputs), graph, rows if graph.inputs is None else None)
+
+    def plan_all(self, model: NodeClassifier, rows: Tensor) -> "Plan":
+        """Every row of the graph, of which some are wanted: nothing is copied."""
+        return Plan(self.features, model.backbone.plan(self.stack), rows)
+
+    def plan_batch(self, model: NodeClassifier, batch: Batch, wanted: slice = slice(None)) -> "PlannedBatch":
+        """What some targets of a sampled batch depend on, before features are gathered."""
+        targets = batch.targets[wanted]
+        graph = model.backbone.plan(normalized(batch.stack, self.options), targets)
+        nodes = batch.nodes if graph.inputs is None else batch.nodes[graph.inputs]
+        return PlannedBatch(graph, nodes, targets if graph.inputs is None else None)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedBatch:
+    """A sampled part of the graph as a model reads it, still without features."""
+
+    graph: PlannedGraph
+    nodes: Tensor  # whose features are read
+    rows: Tensor | None  # which of the computed rows are wanted; None for all
+
+    def gather(self, features: Features) -> "Plan":
+        """Fetch the features of the nodes."""
+        return Plan(features.select(self.nodes), self.graph, self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +80,14 @@ class Plan:
     graph: PlannedGraph
     rows: Tensor | None  # which of the computed rows are wanted; None for all
 
-    def logits(self, model: NodeClassifier) -> Tensor:
-        """Logits of the wanted rows, in their order."""
-        logits: Tensor = model(self.features, self.graph)
-        return logits if self.rows is None else logits[self.rows]
+    def logits(self, model: Callable[[Features, PlannedGraph], Tensor]) -> Tensor:
+        """What a classifier says of the wanted rows, in their order."""
+        values = model(self.features, self.graph)
+        return values if self.rows is None else values[self.rows]
+
+    def representations(self, model: NodeClassifier) -> Tensor:
+        """The wanted rows as the classifier's head sees them."""
+        return self.logits(model.backbone)
 
     @property
     def cost(self) -> int:
@@ -62,10 +98,14 @@ class Plan:
 
 
 def build_stack(graph: HeteroData, options: GraphOptions) -> RelationStack:
-    """The relations of a graph."""
-    stack = RelationStack.from_hetero(
+    """The relations of a graph, weighed as it weighs them."""
+    return RelationStack.from_hetero(
         graph, identity=options.identity, reverse=options.reverse, binarize=options.binarize
     )
+
+
+def normalized(stack: RelationStack, options: GraphOptions) -> RelationStack:
+    """The relations as models read them, of a graph or of a batch of it."""
     return stack.row_normalized(options.empty_rows) if options.normalize == "row" else stack
 
 
