@@ -1,6 +1,5 @@
 """The models by name: the keys of each, and how it is built from them."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -8,34 +7,11 @@ from pydantic import Field, model_validator
 
 from fastgtn.models import GTN, Backbone, FastGTN, Features, NonLocalOptions
 from fastgtn.models.aggregate import Activation, Aggregation
-from fastgtn.models.baselines import MLP
 from fastgtn.relations import Relation
+from fastgtn.training.backbone_options import BackboneOptions, counted
+from fastgtn.training.baseline_options import GATOptions, GCNOptions, HGTOptions, MLPOptions, RGCNOptions
 from fastgtn.training.presets import Preset
-from fastgtn.training.sections import Amount, Count, Section, Share
-
-
-class BackboneOptions(Section):
-    """What all models have."""
-
-    name: str
-    hidden: Count = 64
-    num_layers: Count = 2
-    dropout: Share = 0.5
-    head_dropout: Share = 0.0
-
-    @property
-    def label(self) -> str:
-        """The name of the model and of its config files."""
-        return self.name
-
-    @property
-    def summary(self) -> str:
-        """The model in a few words, for people."""
-        return f"{self.label} · {_count(self.num_layers, 'layer')}"
-
-    @abstractmethod
-    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
-        """A new model for features and relations like these, with weights drawn from torch's generator."""
+from fastgtn.training.sections import Amount, Count, Section
 
 
 class NonLocal(Section):
@@ -70,8 +46,8 @@ class MetaPathOptions(BackboneOptions):
 
     @property
     def summary(self) -> str:
-        layers = f" · {_count(self.num_layers, 'layer')}" if self.num_layers > 1 else ""
-        return f"{self.label} · path length {self.path_length} · {_count(self.num_channels, 'channel')}{layers}"
+        layers = f" · {counted(self.num_layers, 'layer')}" if self.num_layers > 1 else ""
+        return f"{self.label} · path length {self.path_length} · {counted(self.num_channels, 'channel')}{layers}"
 
     @model_validator(mode="after")
     def _non_local_is_of_fast_gtn(self) -> Self:
@@ -92,23 +68,12 @@ class MetaPathOptions(BackboneOptions):
         return FastGTN(features, self.hidden, relations, **shared, non_local=non_local)
 
 
-class MLPOptions(BackboneOptions):
-    """Features alone, no edges."""
-
-    name: Literal["mlp"]
-
-    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
-        return MLP(features, self.hidden, num_layers=self.num_layers, dropout=self.dropout)
-
-
-ModelOptions = Annotated[MetaPathOptions | MLPOptions, Field(discriminator="name")]
+ModelOptions = Annotated[
+    MetaPathOptions | MLPOptions | GCNOptions | GATOptions | RGCNOptions | HGTOptions, Field(discriminator="name")
+]
 
 
 def options_by_name() -> dict[str, type[BackboneOptions]]:
     """The options class of each value of `model.name`."""
     kinds: tuple[type[BackboneOptions], ...] = get_args(get_args(ModelOptions)[0])
     return {name: kind for kind in kinds for name in get_args(kind.model_fields["name"].annotation)}
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number > 1)}"

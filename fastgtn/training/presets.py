@@ -5,6 +5,12 @@ from typing import Any, Literal
 Preset = Literal["ours", "paper", "authors-2022"]
 Values = dict[str, Any]
 
+# Baselines weigh and normalise edges by rules of their own.
+_BASELINE: Values = {
+    "graph": {"normalize": "none", "identity": False},
+    "fit": {"epochs": 150, "patience": 30, "learning_rate": 0.005, "weight_decay": 0.0005},
+}
+
 # What the definition of each model asks for, whatever the preset.
 MODELS: dict[str, Values] = {
     "gtn": {"graph": {"normalize": "none"}, "model": {"gamma": 1.0, "filter_init_std": 0.01}},
@@ -12,6 +18,7 @@ MODELS: dict[str, Values] = {
         "graph": {"normalize": "row", "empty_rows": "self"},
         "model": {"gamma": 0.5, "filter_init_std": 0.1},
     },
+    **dict.fromkeys(("mlp", "gcn", "gat", "rgcn", "hgt"), _BASELINE),
 }
 
 _PAPER: Values = {  # the middle of its search: learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs

@@ -1,0 +1,154 @@
+"""Attention over edges without a stored message: each edge is read twice forward and once backward."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fastgtn.relations.compile import kernel
+
+
+def attend(edge_index: Tensor, logits: Tensor, values: Tensor, num_rows: int, *, dropout: float = 0.0) -> Tensor:
+    r"""Sum the values of senders, weighed by a softmax over the edges of each receiver.
+
+    .. math:: y_{ih} = \sum_{e : j \to i} \frac{\exp(s_{eh})}{\sum_{e' : · \to i} \exp(s_{e'h})} \, v_{jh}
+
+    Args:
+        edge_index: Senders and receivers [2, E], in any order.
+        logits: Scores s of edges, shape [E, H].
+        values: What senders send, shape [M, H, d].
+        dropout: Share of the weights that are set to zero, the others scaled; give 0 outside of training.
+    """
+    kept = F.dropout(torch.ones_like(logits), dropout) if dropout else logits.new_empty(0, logits.size(1))
+    out: Tensor = _Attend.apply(edge_index, logits, values, num_rows, kept)
+    return out
+
+
+def edge_dots(edge_index: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    r"""Products :math:`q_{ih} · k_{jh}` of the receiver's and the sender's vectors [N, H, d] for every edge, [E, H]."""
+    out: Tensor = _EdgeDots.apply(edge_index, q, k)
+    return out
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, edges: Tensor, logits: Tensor, values: Tensor, num_rows: int, kept: Tensor) -> Tensor:
+        weights = torch.empty_like(logits, memory_format=torch.contiguous_format)
+        out = values.new_zeros(num_rows, *values.shape[1:])
+        _softmax(_array(edges), _array(logits), _array(weights), num_rows)
+        _weighted_sum(_array(edges), _array(weights), _array(kept), _array(values), _array(out))
+        ctx.save_for_backward(edges, weights, values, kept)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        edges, weights, values, kept = ctx.saved_tensors
+        logit_grad, value_grad = torch.empty_like(weights), torch.zeros_like(values).contiguous()
+        arrays = [_array(tensor) for tensor in (edges, weights, kept, values, grad, logit_grad, value_grad)]
+        _attend_gradients(*arrays)
+        return None, logit_grad, value_grad, None, None
+
+
+class _EdgeDots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, edges: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        ctx.save_for_backward(edges, q, k)
+        out = q.new_empty(edges.size(1), q.size(1))
+        _dots(_array(edges), _array(q), _array(k), _array(out))
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        edges, q, k = ctx.saved_tensors
+        q_grad, k_grad = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (q, k))
+        _dot_gradients(*(_array(tensor) for tensor in (edges, q, k, grad, q_grad, k_grad)))
+        return None, q_grad, k_grad
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    array: np.ndarray = tensor.detach().contiguous().numpy()
+    return array
+
+
+@kernel
+def _softmax(edges: np.ndarray, logits: np.ndarray, weights: np.ndarray, num_rows: int) -> None:
+    E, H = logits.shape
+    top = np.full((num_rows, H), -np.inf, logits.dtype)
+    total = np.zeros((num_rows, H), logits.dtype)
+    for e in range(E):
+        i = edges[1, e]
+        for h in range(H):
+            top[i, h] = max(top[i, h], logits[e, h])
+    for e in range(E):
+        i = edges[1, e]
+        for h in range(H):
+            weights[e, h] = np.exp(logits[e, h] - top[i, h])
+            total[i, h] += weights[e, h]
+    for e in range(E):
+        i = edges[1, e]
+        for h in range(H):
+            weights[e, h] /= total[i, h]
+
+
+@kernel
+def _weighted_sum(
+    edges: np.ndarray, weights: np.ndarray, kept: np.ndarray, values: np.ndarray, out: np.ndarray
+) -> None:
+    E, H = weights.shape
+    for e in range(E):
+        j, i = edges[0, e], edges[1, e]
+        for h in range(H):
+            weight = weights[e, h] * kept[e, h] if len(kept) else weights[e, h]
+            for d in range(values.shape[2]):
+                out[i, h, d] += weight * values[j, h, d]
+
+
+@kernel
+def _attend_gradients(
+    edges: np.ndarray, weights: np.ndarray, kept: np.ndarray, values: np.ndarray, grad: np.ndarray,
+    logit_grad: np.ndarray, value_grad: np.ndarray,
+) -> None:  # fmt: skip
+    E, H = weights.shape
+    mean = np.zeros((len(grad), H), grad.dtype)  # of the gradients of the weights, per receiver
+    for e in range(E):
+        j, i = edges[0, e], edges[1, e]
+        for h in range(H):
+            scale = kept[e, h] if len(kept) else grad.dtype.type(1)
+            weight = weights[e, h] * scale
+            dot = grad.dtype.type(0)
+            for d in range(values.shape[2]):
+                dot += grad[i, h, d] * values[j, h, d]
+                value_grad[j, h, d] += weight * grad[i, h, d]
+            logit_grad[e, h] = weights[e, h] * dot * scale
+            mean[i, h] += logit_grad[e, h]
+    for e in range(E):
+        i = edges[1, e]
+        for h in range(H):
+            logit_grad[e, h] -= weights[e, h] * mean[i, h]
+
+
+@kernel
+def _dots(edges: np.ndarray, q: np.ndarray, k: np.ndarray, out: np.ndarray) -> None:
+    for e in range(edges.shape[1]):
+        j, i = edges[0, e], edges[1, e]
+        for h in range(q.shape[1]):
+            dot = q.dtype.type(0)
+            for d in range(q.shape[2]):
+                dot += q[i, h, d] * k[j, h, d]
+            out[e, h] = dot
+
+
+@kernel
+def _dot_gradients(
+    edges: np.ndarray, q: np.ndarray, k: np.ndarray, grad: np.ndarray, q_grad: np.ndarray, k_grad: np.ndarray
+) -> None:
+    for e in range(edges.shape[1]):
+        j, i = edges[0, e], edges[1, e]
+        for h in range(q.shape[1]):
+            for d in range(q.shape[2]):
+                q_grad[i, h, d] += grad[e, h] * k[j, h, d]
+                k_grad[j, h, d] += grad[e, h] * q[i, h, d]

@@ -1,0 +1,96 @@
+"""The keys of the baselines. What each model is, and what its defaults come from, is in docs/training.md."""
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from fastgtn.models import Backbone, Features
+from fastgtn.models.baselines import GAT, GCN, HGT, MLP, RGCN
+from fastgtn.relations import Relation
+from fastgtn.training.backbone_options import BackboneOptions, counted
+from fastgtn.training.sections import Amount, Count, Share
+
+
+class MLPOptions(BackboneOptions):
+    """Features alone, no edges."""
+
+    name: Literal["mlp"]
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        return MLP(features, self.hidden, num_layers=self.num_layers, dropout=self.dropout)
+
+
+class ConvolutionOptions(BackboneOptions):
+    """Models that read all relations as one graph."""
+
+    encoder: Literal["linear", "relu"] = "linear"
+    residual: bool = False
+
+
+class AttentionOptions(BackboneOptions):
+    """Models whose heads share the hidden width."""
+
+    heads: Count = 8
+
+    @property
+    def summary(self) -> str:
+        return f"{super().summary} · {counted(self.heads, 'head')}"
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> Self:
+        if self.hidden % self.heads:
+            raise ValueError(
+                f"the {self.heads} heads of model.heads share model.hidden, so it must be a multiple of them, "
+                f"but it is {self.hidden}."
+            )
+        return self
+
+
+class GCNOptions(ConvolutionOptions):
+    """Kipf and Welling."""
+
+    name: Literal["gcn"]
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        return GCN(
+            features, self.hidden, num_layers=self.num_layers, dropout=self.dropout, encoder=self.encoder,
+            residual=self.residual,
+        )  # fmt: skip
+
+
+class GATOptions(AttentionOptions, ConvolutionOptions):
+    """Veličković et al."""
+
+    name: Literal["gat"]
+    attention_dropout: Share = 0.5
+    negative_slope: Amount = 0.2
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        return GAT(
+            features, self.hidden, num_layers=self.num_layers, heads=self.heads, dropout=self.dropout,
+            attention_dropout=self.attention_dropout, negative_slope=self.negative_slope, encoder=self.encoder,
+            residual=self.residual,
+        )  # fmt: skip
+
+
+class RGCNOptions(BackboneOptions):
+    """Schlichtkrull et al.; without `num_bases`, relations share no weights."""
+
+    name: Literal["rgcn"]
+    num_bases: Count | None = None
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
+        return RGCN(
+            features, self.hidden, relations, num_layers=self.num_layers, num_bases=self.num_bases,
+            dropout=self.dropout,
+        )  # fmt: skip
+
+
+class HGTOptions(AttentionOptions):
+    """Hu et al."""
+
+    name: Literal["hgt"]
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
+        return HGT(features, self.hidden, relations, num_layers=self.num_layers, heads=self.heads, dropout=self.dropout)
