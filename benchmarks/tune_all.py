@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     cells = [(dataset, model) for dataset in options.datasets for model in options.models]
     with ThreadPoolExecutor(options.jobs) as pool:
-        for line in pool.map(lambda cell: tune_cell(*cell, options), cells):
+        for line in pool.map(lambda cell: tune_cell(cell[0], cell[1], options), cells):
             print(line, flush=True)
 
 

@@ -102,8 +102,12 @@ def open_study(
         raise InputError(f"{folder} is a file: choose another folder with --out.")
     folder.mkdir(parents=True, exist_ok=True)
     worker = f".worker-{uuid.uuid4().hex}"
-    with (folder / worker).open("w") as life:
+    with locked(folder):
+        for left in folder.glob(".worker-*"):
+            is_alive(folder, left.name)  # files of processes that are gone are removed
+        life = (folder / worker).open("w")
         fcntl.flock(life, fcntl.LOCK_EX)
+    with life:
         try:
             with locked(folder):
                 study = _study(folder)
