@@ -1,5 +1,6 @@
 """What is searched for each model: one table of keys and their ranges."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,9 @@ class Choice:
     values: tuple[Any, ...]
 
     def including(self, value: Any) -> CategoricalDistribution:
-        """The values, and this one."""
-        return CategoricalDistribution(self.values if value in self.values else (*self.values, value))
+        """The values, and this one; lists as text, which is what a study can store."""
+        values = self.values if value in self.values else (*self.values, value)
+        return CategoricalDistribution([storable(value) for value in values])
 
 
 Range = Numbers | Choice
@@ -53,9 +55,21 @@ MODEL: dict[str, Range] = {
     "dropout": Numbers(0.0, 0.8, step=0.1),
     "head_dropout": Numbers(0.0, 0.8, step=0.1),
     "num_layers": Choice((1, 2, 3)),
+    "encoder": Choice(("linear", "relu")),
+    "residual": Choice((False, True)),
+    "heads": Choice((2, 4, 8)),
+    "attention_dropout": Numbers(0.0, 0.8, step=0.2),
+    "jump": Choice(("cat", "max")),
+    "powers": Choice(((0, 1), (0, 1, 2), (0, 1, 2, 3))),
+    "alpha": Numbers(0.1, 0.7, step=0.1),
+    "theta": Choice((0.5, 1.0, 1.5)),
+    "shared_weights": Choice((True, False)),
+    "num_bases": Choice((None, 2, 4)),
 }
 # What single models have of their own, or otherwise.
 OWN: dict[str, dict[str, Range]] = {
+    "jk_net": {"num_layers": Choice((2, 3, 4))},
+    "gcnii": {"num_layers": Choice((2, 4, 8, 16))},
     "gtn": {
         "num_layers": Choice((1,)),
         "path_length": Choice((2, 3, 4)),
@@ -113,5 +127,16 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
         inner = result
         for section in sections:
             inner = inner.setdefault(section, {})
-        inner[last] = float(f"{value:.3g}") if isinstance(value, float) else value
+        inner[last] = _plain(value)
     return result
+
+
+def storable(value: Any) -> Any:
+    """A value as a study keeps it: lists as text."""
+    return json.dumps(value) if isinstance(value, tuple | list) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.3g}")
+    return tuple(json.loads(value)) if isinstance(value, str) and value[:1] == "[" else value

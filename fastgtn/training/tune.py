@@ -17,7 +17,7 @@ from fastgtn.training.config import Config
 from fastgtn.training.fit import check, train_inputs
 from fastgtn.training.loop import State, selection_metric
 from fastgtn.training.runs import name_of
-from fastgtn.training.search_space import flat, nested, search_space
+from fastgtn.training.search_space import flat, nested, search_space, storable
 from fastgtn.training.tune_output import summary, write_files
 from fastgtn.training.tune_study import REPORT_EVERY, SharedStudy, locked, open_study
 
@@ -76,7 +76,9 @@ def tune(
         "seeds_per_trial": budget.seeds_per_trial, "data_checksum": checksum(config.dataset, data_dir=data_dir),
         "config": config.model_dump(mode="json"), "searched": sorted(space),
     }  # fmt: skip
-    with open_study(Path(out), facts, space, {key: start[key] for key in space}, seed=config.fit.seed) as study:
+    with open_study(
+        Path(out), facts, space, {key: storable(start[key]) for key in space}, seed=config.fit.seed
+    ) as study:
         listener.started(len(study.ended()), study.best())
         while search.time_left(study) > 0 and (trial := study.ask(budget.trials)) is not None:
             search.run(trial, study)
@@ -93,8 +95,8 @@ def tune(
 
 
 def without_test(task: NodeTask) -> NodeTask:
-    """The same task for one who must not know the test split: its nodes and all labels but those of train and val."""
-    return replace(task, test_nodes=task.test_nodes[:0], _labels=torch.empty(0))
+    """The same task without labels other than those of the training and validation split: nothing to score."""
+    return replace(task, _labels=torch.empty(0))
 
 
 @dataclass(eq=False)
