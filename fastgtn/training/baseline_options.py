@@ -1,15 +1,17 @@
 """The keys of the baselines. What each model is, and what its defaults come from, is in docs/training.md."""
 
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fastgtn.models import Backbone, Features
-from fastgtn.models.baselines import GAT, GCN, HGT, MLP, RGCN
+from fastgtn.models.baselines import GAT, GCN, GCNII, HGT, MLP, RGCN, JKNet, MixHop
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
-from fastgtn.training.sections import Amount, Count, Share
+from fastgtn.training.sections import Amount, Count, Rate, Share
+
+Power = Annotated[int, Field(ge=0)]
 
 
 class MLPOptions(BackboneOptions):
@@ -71,6 +73,56 @@ class GATOptions(AttentionOptions, ConvolutionOptions):
             features, self.hidden, num_layers=self.num_layers, heads=self.heads, dropout=self.dropout,
             attention_dropout=self.attention_dropout, negative_slope=self.negative_slope, encoder=self.encoder,
             residual=self.residual,
+        )  # fmt: skip
+
+
+class JKNetOptions(ConvolutionOptions):
+    """Xu et al."""
+
+    name: Literal["jk_net"]
+    num_layers: Count = 3
+    jump: Literal["cat", "max", "lstm"] = "cat"
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        return JKNet(
+            features, self.hidden, num_layers=self.num_layers, jump=self.jump, dropout=self.dropout,
+            encoder=self.encoder, residual=self.residual,
+        )  # fmt: skip
+
+
+class MixHopOptions(BackboneOptions):
+    """Abu-El-Haija et al."""
+
+    name: Literal["mixhop"]
+    encoder: Literal["linear", "relu"] = "linear"
+    powers: Annotated[tuple[Power, ...], Field(strict=False, min_length=1)] = (0, 1, 2)
+
+    @model_validator(mode="after")
+    def _powers_are_distinct(self) -> Self:
+        if len(set(self.powers)) < len(self.powers):
+            raise ValueError(f"model.powers names a power twice: {list(self.powers)}.")
+        return self
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        return MixHop(
+            features, self.hidden, num_layers=self.num_layers, powers=self.powers, dropout=self.dropout,
+            encoder=self.encoder,
+        )  # fmt: skip
+
+
+class GCNIIOptions(BackboneOptions):
+    """Chen et al."""
+
+    name: Literal["gcnii"]
+    num_layers: Count = 8
+    alpha: Share = 0.1
+    theta: Rate = 0.5
+    shared_weights: bool = True
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        return GCNII(
+            features, self.hidden, num_layers=self.num_layers, alpha=self.alpha, theta=self.theta,
+            shared_weights=self.shared_weights, dropout=self.dropout,
         )  # fmt: skip
 
 

@@ -9,7 +9,16 @@ from fastgtn.models import GTN, Backbone, FastGTN, Features, NonLocalOptions
 from fastgtn.models.aggregate import Activation, Aggregation
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
-from fastgtn.training.baseline_options import GATOptions, GCNOptions, HGTOptions, MLPOptions, RGCNOptions
+from fastgtn.training.baseline_options import (
+    GATOptions,
+    GCNIIOptions,
+    GCNOptions,
+    HGTOptions,
+    JKNetOptions,
+    MixHopOptions,
+    MLPOptions,
+    RGCNOptions,
+)
 from fastgtn.training.presets import Preset
 from fastgtn.training.sections import Amount, Count, Section
 
@@ -69,7 +78,16 @@ class MetaPathOptions(BackboneOptions):
 
 
 ModelOptions = Annotated[
-    MetaPathOptions | MLPOptions | GCNOptions | GATOptions | RGCNOptions | HGTOptions, Field(discriminator="name")
+    MetaPathOptions
+    | MLPOptions
+    | GCNOptions
+    | GATOptions
+    | JKNetOptions
+    | MixHopOptions
+    | GCNIIOptions
+    | RGCNOptions
+    | HGTOptions,
+    Field(discriminator="name"),
 ]
 
 

@@ -5,6 +5,8 @@ from typing import Any, Literal
 Preset = Literal["ours", "paper", "authors-2022"]
 Values = dict[str, Any]
 
+BASELINES = ("mlp", "gcn", "gat", "jk_net", "mixhop", "gcnii", "rgcn", "hgt")
+
 # Baselines weigh and normalise edges by rules of their own.
 _BASELINE: Values = {
     "graph": {"normalize": "none", "identity": False},
@@ -18,7 +20,7 @@ MODELS: dict[str, Values] = {
         "graph": {"normalize": "row", "empty_rows": "self"},
         "model": {"gamma": 0.5, "filter_init_std": 0.1},
     },
-    **dict.fromkeys(("mlp", "gcn", "gat", "rgcn", "hgt"), _BASELINE),
+    **dict.fromkeys(BASELINES, _BASELINE),
 }
 
 _PAPER: Values = {  # the middle of its search: learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs

@@ -1,7 +1,7 @@
 """What other people would use: thin models on PyG's convolutions, behind the same door as GTN and FastGTN."""
 
-from fastgtn.models.baselines.homogeneous import GAT, GCN
+from fastgtn.models.baselines.homogeneous import GAT, GCN, GCNII, JKNet, MixHop
 from fastgtn.models.baselines.mlp import MLP
 from fastgtn.models.baselines.relational import HGT, RGCN
 
-__all__ = ["GAT", "GCN", "HGT", "MLP", "RGCN"]
+__all__ = ["GAT", "GCN", "GCNII", "HGT", "MLP", "RGCN", "JKNet", "MixHop"]

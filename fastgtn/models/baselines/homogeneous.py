@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv, GCNConv
+from torch_geometric.nn import GATConv, GCN2Conv, GCNConv, JumpingKnowledge, MixHopConv
 
 from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend
@@ -21,6 +21,7 @@ from fastgtn.relations import RelationStack
 from fastgtn.relations.operator import Operator
 
 Encoder = Literal["linear", "relu"]
+Jump = Literal["cat", "max", "lstm"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +97,15 @@ class Convolutions(Backbone):
         return z if self.encoder == "linear" else torch.relu(z)
 
     def convolve(self, z: Tensor, graph: Operator | Tensor) -> Tensor:
-        for number, conv in enumerate(self.convs):
-            if number or self.encoder == "relu":  # a linear encoder is one map with the first convolution
-                z = F.dropout(z, self.feature_dropout, self.training)
-            h = self.activation(conv(z, graph))
-            z = h + z if self.residual else h
+        for number in range(len(self.convs)):
+            z = self.layer(number, z, graph)
         return z
+
+    def layer(self, number: int, z: Tensor, graph: Operator | Tensor) -> Tensor:
+        if number or self.encoder == "relu":  # a linear encoder is one map with the first convolution
+            z = F.dropout(z, self.feature_dropout, self.training)
+        h = self.activation(self.convs[number](z, graph))
+        return h + z if self.residual else h
 
     def activation(self, z: Tensor) -> Tensor:
         return torch.relu(z)
@@ -145,3 +149,83 @@ class GAT(Convolutions):
 
     def activation(self, z: Tensor) -> Tensor:
         return F.elu(z)
+
+
+class FusedMixHopConv(MixHopConv):  # type: ignore[misc]
+    """MixHopConv over a normalised operator."""
+
+    propagate = sum_messages
+
+
+class FusedGCN2Conv(GCN2Conv):  # type: ignore[misc]
+    """GCN2Conv over a normalised operator."""
+
+    propagate = sum_messages
+
+
+class JKNet(Convolutions):
+    """Jumping knowledge network of Xu et al.: GCN layers, all of which reach the last one.
+
+    Args:
+        jump: How layers are joined: side by side, by the largest value, or by attention over an LSTM.
+    """
+
+    def __init__(
+        self, in_features: int | Features, hidden: int, *, num_layers: int = 3, jump: Jump = "cat",
+        dropout: float = 0.5, encoder: Encoder = "linear", residual: bool = False,
+    ) -> None:  # fmt: skip
+        convs = [FusedGCNConv(hidden, hidden, normalize=False) for _ in range(num_layers)]
+        super().__init__(in_features, hidden, convs, dropout=dropout, encoder=encoder, residual=residual)
+        self.jump = JumpingKnowledge(jump, hidden, num_layers)
+        self.out_features = hidden * num_layers if jump == "cat" else hidden
+
+    def convolve(self, z: Tensor, graph: Operator | Tensor) -> Tensor:
+        layers = []
+        for number in range(len(self.convs)):
+            z = self.layer(number, z, graph)
+            layers.append(z)
+        joined: Tensor = self.jump(layers)
+        return joined
+
+
+class MixHop(Convolutions):
+    """MixHop of Abu-El-Haija et al.: each layer has powers of the graph side by side, `hidden` columns for each."""
+
+    def __init__(
+        self, in_features: int | Features, hidden: int, *, num_layers: int = 2, powers: Sequence[int] = (0, 1, 2),
+        dropout: float = 0.5, encoder: Encoder = "linear",
+    ) -> None:  # fmt: skip
+        wide = hidden * len(powers)
+        convs = [FusedMixHopConv(wide if n else hidden, hidden, list(powers)) for n in range(num_layers)]
+        super().__init__(in_features, hidden, convs, dropout=dropout, encoder=encoder, residual=False)
+        self.out_features, self.largest_power = wide, max(powers)
+
+    @property
+    def num_hops(self) -> int:
+        return len(self.convs) * self.largest_power
+
+
+class GCNII(Convolutions):
+    r"""GCNII of Chen et al.: every layer sees the first one, and is close to the identity.
+
+    Args:
+        alpha: Share of the first layer in each.
+        theta: Layer l applies its map with weight :math:`\log(θ / l + 1)`.
+        shared_weights: Whether the first layer goes through the same map as the neighbours.
+    """
+
+    def __init__(
+        self, in_features: int | Features, hidden: int, *, num_layers: int = 8, alpha: float = 0.1,
+        theta: float = 0.5, shared_weights: bool = True, dropout: float = 0.5,
+    ) -> None:  # fmt: skip
+        options: dict[str, Any] = {
+            "alpha": alpha, "theta": theta, "shared_weights": shared_weights, "normalize": False,
+        }  # fmt: skip
+        convs = [FusedGCN2Conv(hidden, layer=n + 1, **options) for n in range(num_layers)]
+        super().__init__(in_features, hidden, convs, dropout=dropout, encoder="relu", residual=False)
+
+    def convolve(self, z: Tensor, graph: Operator | Tensor) -> Tensor:
+        first = z
+        for conv in self.convs:
+            z = torch.relu(conv(F.dropout(z, self.feature_dropout, self.training), first, graph))
+        return z

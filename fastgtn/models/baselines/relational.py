@@ -36,10 +36,14 @@ class RelationalBackbone(Backbone):
         self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout)
         self.convs = nn.ModuleList(convs)
 
+    @property
+    def num_hops(self) -> int:
+        return len(self.convs)
+
     def edges_toward(self, stack: RelationStack, rows: Tensor | None) -> EdgeList:
         """The typed edges around the rows; refused where the stack has other relations."""
         stack.hops(1).require_relations(self.relations)
-        return EdgeList.of(stack).toward(rows, len(self.convs))
+        return EdgeList.of(stack).toward(rows, self.num_hops)
 
 
 @dataclass(frozen=True, eq=False)
