@@ -44,13 +44,14 @@ def write(
 
 
 def read(
-    path: str | Path, *, val_fraction: float = 0.2, seed: int = 0, half: bool = False
+    path: str | Path, *, val_fraction: float = 0.2, seed: int = 0, half: bool | None = None
 ) -> tuple[HeteroData, NodeTask | None]:
     """Load a graph and its task.
 
     Args:
         val_fraction: Share of the training nodes drawn by `seed` for validation where none is stored.
-        half: Leave features that are stored as float16 so (and mapped), instead of float32 in memory.
+        half: Leave features that are stored as float16 so (and mapped), instead of float32 in memory; by default
+            in archives of more than 256 MB. The models turn the rows that they use into float32.
     """
     graph, labels = read_labels(path, half=half)
     if labels is None:
@@ -61,7 +62,7 @@ def read(
         raise InputError(f"{path}: {error}") from None
 
 
-def read_labels(path: str | Path, *, half: bool = False) -> tuple[HeteroData, Labels | None]:
+def read_labels(path: str | Path, *, half: bool | None = None) -> tuple[HeteroData, Labels | None]:
     """Load a graph with its labels as they are stored, even where they make no valid task."""
     file = ArrayFile(path)
     arrays: Mapping[str, Array] = file
@@ -69,7 +70,7 @@ def read_labels(path: str | Path, *, half: bool = False) -> tuple[HeteroData, La
         if file.nbytes <= VERIFIED_BYTES:
             arrays = {name: file[name] for name in file}
             _verify(arrays)
-        return decode(arrays, half=half)
+        return decode(arrays, half=file.nbytes > VERIFIED_BYTES if half is None else half)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

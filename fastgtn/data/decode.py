@@ -15,6 +15,7 @@ from torch_geometric.data import HeteroData
 from fastgtn.data.arrays import Array
 from fastgtn.data.encode import FORMAT_VERSION
 from fastgtn.data.stored import StoredNodes, integers, whole_number
+from fastgtn.data.stored_edges import edge_list
 from fastgtn.data.task import Kind, NodeTask
 from fastgtn.errors import InputError
 
@@ -64,6 +65,10 @@ def decode(arrays: Mapping[str, Array], *, half: bool = False) -> tuple[HeteroDa
         store = graph[node_type]
         store.num_nodes = len(members)
         store.node_id = nodes.texts(f"node_ids_{node_type}", len(members), default=members)
+        if f"node_years_{node_type}" in arrays:
+            years = nodes.get(f"node_years_{node_type}")
+            integers(years, f"node_years_{node_type}", (len(members),), 10_000)
+            store.year = torch.from_numpy(years.astype(np.int64))
         if f"node_names_{node_type}" in arrays:
             store.node_name = nodes.texts(f"node_names_{node_type}", len(members))
     _add_edges(graph, nodes)
@@ -79,15 +84,10 @@ def _add_edges(graph: HeteroData, nodes: StoredNodes) -> None:
         source, name, target = edge_type
         if {source, target} - nodes.members.keys() or edge_type in graph.edge_types:
             raise InputError(f'relation "{name}" from "{source}" to "{target}": unknown type, or stored twice.')
-        matrix = nodes.matrix(f"edge_{k}", (nodes.count, nodes.count))
-        rows = np.repeat(np.arange(nodes.count), np.diff(matrix.indptr))
-        for ends, node_type in ((rows, source), (matrix.indices, target)):
-            if bool(np.any(nodes.type_of[ends] != nodes.type_names.index(node_type))):
-                raise InputError(f'relation "{name}" has edges at nodes that are not of type "{node_type}".')
-        edge_index = np.stack([nodes.local[rows], nodes.local[matrix.indices]])
+        edge_index, weight = edge_list(nodes, f"edge_{k}", edge_type)
         graph[edge_type].edge_index = torch.from_numpy(edge_index)
-        if f"edge_{k}_data" in nodes.arrays:
-            graph[edge_type].edge_weight = torch.from_numpy(matrix.data)
+        if weight is not None:
+            graph[edge_type].edge_weight = torch.from_numpy(weight)
 
 
 def _add_features(graph: HeteroData, nodes: StoredNodes, half: bool) -> None:
@@ -95,11 +95,14 @@ def _add_features(graph: HeteroData, nodes: StoredNodes, half: bool) -> None:
     graph.shared_features = everyone
     if everyone:
         x = _features(nodes, "feat", nodes.count)
-        blocked = bool(np.all(nodes.type_of[1:] >= nodes.type_of[:-1]))
+        if nodes.is_blocked and isinstance(x, np.ndarray):
+            # parts of one tensor: mapped memory stays mapped, and the models find the whole matrix again
+            parts = _tensor(x, half).split([len(members) for members in nodes.members.values()])
+            for node_type, part in zip(nodes.members, parts, strict=True):
+                graph[node_type].x = part
+            return
         for node_type, members in nodes.members.items():
-            # a slice of mapped memory stays mapped; picking rows would copy
-            rows = slice(members[0], members[-1] + 1) if blocked and len(members) else members
-            graph[node_type].x = _tensor(x[rows], half)
+            graph[node_type].x = _tensor(x[members], half)
         return
     for node_type, members in nodes.members.items():
         if f"feat_{node_type}_shape" in nodes.arrays or f"feat_{node_type}_dense" in nodes.arrays:

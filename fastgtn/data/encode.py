@@ -57,6 +57,8 @@ def _node_texts(graph: HeteroData, starts: dict[str, int]) -> dict[str, Array]:
         # nodes without ids of their own are named by their number in this archive
         ids = store.node_id if "node_id" in store else np.arange(start, start + count)
         arrays[f"node_ids_{node_type}"] = _ids_or_names(ids, count, f'ids of "{node_type}"')
+        if "year" in store:
+            arrays[f"node_years_{node_type}"] = store.year.numpy().astype(np.int16)
         if "node_name" in store:
             names = _ids_or_names(store.node_name, count, f'names of "{node_type}"')
             arrays[f"node_names_{node_type}"] = names

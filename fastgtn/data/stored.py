@@ -21,6 +21,7 @@ class StoredNodes:
         self.type_names = self.names("node_type_names")
         self.type_of = self.get("node_type")
         integers(self.type_of, "node_type", (self.count,), len(self.type_names))
+        self.is_blocked = bool(np.all(self.type_of[1:] >= self.type_of[:-1]))  # numbered type after type
         self.local = np.empty(self.count, np.int64)
         self.members: dict[str, Array] = {}
         for k, name in enumerate(self.type_names):

@@ -15,6 +15,8 @@ from fastgtn.errors import InputError
 from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.segments import Segments
 
+LOOKED_AT = 1 << 24  # numbers of a feature matrix that are looked through for NaN
+
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
@@ -140,7 +142,7 @@ class Features:
             where, local = _located(block, nodes, self.num_rows)
             matrix = block.matrix
             if matrix is not None:
-                matrix = matrix.select(local) if isinstance(matrix, SparseMatrix) else matrix[local]
+                matrix = matrix.select(local) if isinstance(matrix, SparseMatrix) else _whole(matrix[local])
             kept = local if block.nodes is None else block.nodes[local]
             blocks.append(FeatureBlock(block.key, where, kept, matrix, block.width))
         return Features(tuple(blocks), nodes.numel(), in_order=False)
@@ -189,9 +191,22 @@ def _shared(matrices: dict[str, Matrix | None]) -> Features:
         raise InputError(
             f"shared features need the same width for every node type, but got {listed}. Use shared=False."
         )
-    if all(isinstance(m, Tensor) for m in present.values()):
-        return Features.of(torch.cat([m for m in present.values() if isinstance(m, Tensor)]))
+    dense = [m for m in present.values() if isinstance(m, Tensor)]
+    if len(dense) == len(present):
+        whole = _one_below_the_other(dense)
+        return Features((FeatureBlock("shared", None, None, whole, whole.size(1)),), whole.size(0))
     return Features.of(torch.cat([_to_coo(m) for m in present.values()]))
+
+
+def _one_below_the_other(parts: list[Tensor]) -> Tensor:
+    """One matrix of all rows: no copy where the parts are neighbours in memory, as in an archive's mapped features."""
+    first, width, end = parts[0], parts[0].size(1), parts[0].storage_offset()
+    for part in parts:
+        is_same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr() and part.dtype == first.dtype
+        if not is_same or part.storage_offset() != end or not part.is_contiguous() or part.requires_grad:
+            return torch.cat(parts)
+        end += part.numel()
+    return first.as_strided((sum(part.size(0) for part in parts), width), (width, 1))
 
 
 def _per_type(matrices: dict[str, Matrix | None], counts: dict[str, int]) -> Features:
@@ -218,7 +233,18 @@ def _checked(x: Tensor | np.ndarray, name: str) -> Matrix:
         came = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise InputError(f"{name}: features must be a tensor [nodes, features], but got {came}.")
     sparse = x.layout != torch.strided
-    if not torch.isfinite(x.values() if x.layout == torch.sparse_csr else x.coalesce().values() if sparse else x).all():
+    values = x.values() if x.layout == torch.sparse_csr else x.coalesce().values() if sparse else x
+    if not torch.isfinite(_some_rows(values)).all():
         raise InputError(f"{name}: features have NaN or infinite values. Clean or impute them first.")
     x = x if x.is_floating_point() else x.float()
     return SparseMatrix.from_torch(x) if sparse else x
+
+
+def _some_rows(values: Tensor) -> Tensor:
+    """All of them, or of a large matrix, which may be mapped from a file, so many that looking takes no time."""
+    return values[:: 1 + values.numel() // LOOKED_AT]
+
+
+def _whole(rows: Tensor) -> Tensor:
+    """Features may be stored in half precision; nothing is computed in it."""
+    return rows.float() if rows.dtype == torch.float16 else rows

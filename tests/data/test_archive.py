@@ -81,6 +81,32 @@ def test_folder_features_are_mapped_not_copied(shop: Shop, tmp_path: Path) -> No
     assert archive.read(tmp_path / "folder", half=True)[0]["shop"].x.dtype == torch.float16
 
 
+def test_large_archives_stay_mapped_and_in_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = HeteroData()
+    graph.name, graph.shared_features = "g", True
+    for node_type, count in {"a": 3, "b": 5}.items():
+        graph[node_type].num_nodes, graph[node_type].x = count, torch.randn(count, 4).half()
+    archive.write(tmp_path / "folder", graph, None)
+    assert archive.read(tmp_path / "folder")[0]["a"].x.dtype == torch.float32
+    monkeypatch.setattr(archive, "VERIFIED_BYTES", 10)
+    copy, _ = archive.read(tmp_path / "folder")
+    for node_type in ("a", "b"):
+        assert copy[node_type].x.dtype == torch.float16
+        assert copy[node_type].x.equal(graph[node_type].x)
+    assert copy["b"].x.data_ptr() - copy["a"].x.data_ptr() == 3 * 4 * 2  # two parts of one matrix
+
+
+def test_years_of_nodes_are_kept(shop: Shop, tmp_path: Path) -> None:
+    graph, task = shop
+    graph["shop"].year = torch.arange(1990, 1990 + graph["shop"].num_nodes)
+    archive.write(tmp_path / "a.npz", graph, task)
+    assert archive.read(tmp_path / "a.npz")[0]["shop"].year.equal(graph["shop"].year)
+    arrays = dict(ArrayFile(tmp_path / "a.npz")) | {"node_years_shop": np.array([1, 2, 3, 4, 5, 6, 7])}
+    write_arrays(tmp_path / "b.npz", {k: a for k, a in arrays.items() if k != "checksums_json"})
+    with pytest.raises(InputError, match='"node_years_shop" must be whole numbers of shape'):
+        archive.read(tmp_path / "b.npz")
+
+
 def test_shared_features_stay_one_matrix(tmp_path: Path) -> None:
     graph = HeteroData()
     graph.name, graph.shared_features = "g", True

@@ -95,3 +95,28 @@ def test_bad_features_are_refused():
     sparse = torch.tensor([[float("nan"), 0.0]]).to_sparse_csr()
     with pytest.raises(InputError, match="NaN or infinite"):
         Features.of(sparse)
+
+
+def test_neighbours_in_memory_are_not_copied():
+    whole = torch.randn(5, 3).half()
+    graph = HeteroData()
+    graph.shared_features = True
+    graph["a"].x, graph["b"].x = whole[:2], whole[2:]
+    features = Features.from_hetero(graph)
+    assert features.blocks[0].matrix.data_ptr() == whole.data_ptr()
+    assert features.blocks[0].matrix.equal(whole)
+    graph["b"].x = whole[2:].clone()
+    apart = Features.from_hetero(graph).blocks[0].matrix
+    assert apart.data_ptr() != whole.data_ptr()
+    assert apart.equal(whole)
+    graph["a"].x, graph["b"].x = whole[3:], whole[:3]
+    assert Features.from_hetero(graph).blocks[0].matrix.equal(torch.cat([whole[3:], whole[:3]]))
+
+
+def test_half_precision_is_stored_but_not_computed_in():
+    x = torch.randn(5, 3).half()
+    features = Features.of(x)
+    assert features.blocks[0].matrix.dtype == torch.float16
+    chosen = features.select(torch.tensor([4, 1])).blocks[0].matrix
+    assert chosen.dtype == torch.float32
+    assert chosen.equal(x[[4, 1]].float())

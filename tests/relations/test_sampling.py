@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from graphs import randn, random_stack, stacks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -13,7 +14,6 @@ from torch import Tensor
 from fastgtn.errors import InputError
 from fastgtn.models import GTN, FastGTN
 from fastgtn.relations import IDENTITY, Batch, LayerSampler, NeighborSampler, RelationStack, derived_seed
-from tests.graphs import randn, random_stack, stacks
 
 Edge = tuple[int, int, int, float]
 

@@ -1,0 +1,58 @@
+"""Stored relations as edge lists: tens of millions of edges are checked and unfolded in one pass."""
+
+import numpy as np
+
+from fastgtn.data.arrays import Array
+from fastgtn.data.stored import StoredNodes
+from fastgtn.errors import InputError
+from fastgtn.relations.compile import kernel
+
+
+def edge_list(nodes: StoredNodes, key: str, edge_type: tuple[str, str, str]) -> tuple[Array, Array | None]:
+    """The edges [from; to] of a stored matrix, numbered within their node types, and their weights if it has any."""
+    source, name, target = edge_type
+    if (
+        f"{key}_data" not in nodes.arrays
+        and nodes.is_blocked
+        and nodes.members[source].size
+        and nodes.members[target].size
+    ):
+        edges = _unfolded(nodes, key, source, target)
+        if edges is not None:
+            return edges, None  # anything unexpected goes the long way, which finds the words for it
+    matrix = nodes.matrix(key, (nodes.count, nodes.count))
+    rows = np.repeat(np.arange(nodes.count), np.diff(matrix.indptr))
+    for ends, node_type in ((rows, source), (matrix.indices, target)):
+        if bool(np.any(nodes.type_of[ends] != nodes.type_names.index(node_type))):
+            raise InputError(f'relation "{name}" has edges at nodes that are not of type "{node_type}".')
+    edges = np.stack([nodes.local[rows], nodes.local[matrix.indices]])
+    return edges, matrix.data if f"{key}_data" in nodes.arrays else None
+
+
+def _unfolded(nodes: StoredNodes, key: str, source: str, target: str) -> Array | None:
+    """The edge list, or None where the arrays are not what they should be."""
+    indptr, indices = nodes.get(f"{key}_indptr"), nodes.get(f"{key}_indices")
+    kinds = (np.dtype(np.int32), np.dtype(np.int64))
+    if indptr.dtype not in kinds or indices.dtype not in kinds or indices.ndim != 1:
+        return None
+    if indptr.shape != (nodes.count + 1,) or indptr[0] != 0 or indptr[-1] != len(indices):
+        return None
+    first, last = (nodes.members[source][k] for k in (0, -1))
+    if indptr[first] != 0 or indptr[last + 1] != len(indices) or bool(np.any(indptr[1:] < indptr[:-1])):
+        return None
+    edges = np.empty((2, len(indices)), np.int64)
+    start, stop = nodes.members[target][0], nodes.members[target][-1] + 1
+    is_right = _unfold(np.asarray(indptr[first : last + 2]), np.asarray(indices), start, stop, edges)
+    return edges if is_right else None
+
+
+@kernel
+def _unfold(indptr: Array, indices: Array, start: int, stop: int, edges: Array) -> bool:
+    """Write [row; column − start] of each entry; False when a column is outside start … stop − 1."""
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            if indices[e] < start or indices[e] >= stop:
+                return False
+            edges[0, e] = i
+            edges[1, e] = indices[e] - start
+    return True
