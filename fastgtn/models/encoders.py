@@ -10,6 +10,10 @@ from torch import Tensor, nn
 from fastgtn.errors import InputError
 from fastgtn.models.features import FeatureBlock, Features, SparseMatrix
 
+# without gradients, features are fetched and multiplied so many rows at a time: they may be mapped from a file
+# that is larger than the memory
+ROWS_AT_ONCE = 1 << 16
+
 
 class InputLinear(nn.Module):
     r"""The product :math:`X [W_1 | … | W_C]`, computed once for all channels.
@@ -43,6 +47,14 @@ class InputLinear(nn.Module):
 
     def forward(self, features: Features) -> Tensor:
         self._require(features)
+        if torch.is_grad_enabled() or features.num_rows <= ROWS_AT_ONCE:
+            return self._products(features)
+        out = self.weights[0].new_empty(features.num_rows, self.out_features)
+        for nodes in torch.arange(features.num_rows).split(ROWS_AT_ONCE):
+            out[nodes[0] : nodes[-1] + 1] = self._products(features.select(nodes))
+        return out
+
+    def _products(self, features: Features) -> Tensor:
         weights = dict(zip(self.keys, self.weights, strict=True))
         products = [self._product(block, weights[block.key]) for block in features.blocks]
         stacked = products[0] if len(products) == 1 else torch.cat(products)

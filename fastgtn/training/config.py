@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from fastgtn.errors import InputError, nearest
 from fastgtn.training import presets, toml
+from fastgtn.training.batch_options import BatchOptions
 from fastgtn.training.model_options import MetaPathOptions, ModelOptions, options_by_name
 from fastgtn.training.presets import Preset
 from fastgtn.training.sections import Amount, Count, Rate, Section, Share
@@ -17,7 +18,7 @@ from fastgtn.training.sections import Amount, Count, Rate, Section, Share
 class GraphOptions(Section):
     """From the graph to the relations that the model reads."""
 
-    normalize: Literal["row", "none"] = "row"
+    normalize: Literal["row", "symmetric", "none"] = "row"
     empty_rows: Literal["self", "zero"] = "self"
     identity: bool = True
     reverse: bool = False
@@ -59,6 +60,7 @@ class Config(Section):
     graph: GraphOptions = GraphOptions()
     features: FeatureOptions = FeatureOptions()
     model: ModelOptions = MetaPathOptions()
+    batch: BatchOptions = BatchOptions()
     fit: FitOptions = FitOptions()
 
     @classmethod

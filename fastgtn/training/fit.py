@@ -3,7 +3,7 @@
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from fastgtn.errors import InputError
 from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.config import Config
+from fastgtn.training.inference import logit_blocks, representations
 from fastgtn.training.label_shift import shifted_scores
-from fastgtn.training.loop import Record, State, optimise, plan_passes, selection_metric
+from fastgtn.training.loop import Record, State, optimise, selection_metric
+from fastgtn.training.passes import plan_passes
 
 Watch = Callable[[State], None]
 
@@ -35,9 +37,19 @@ class Result:
     val: dict[str, float]
     test: dict[str, float]
     history: list[Record]
-    logits: Tensor  # of all nodes of the target type
+    representations: Tensor  # of all nodes of the target type, [nodes, out_features]
     seconds: float
     peak_memory_mb: float
+    speed: dict[str, float]  # targets per second, and the shares of sampling, gathering and computing
+
+    @property
+    def logits(self) -> Tensor:
+        """Class scores of all nodes of the target type; for very many classes rather take :meth:`logit_blocks`."""
+        return torch.cat(list(self.logit_blocks()))
+
+    def logit_blocks(self) -> Iterator[Tensor]:
+        """The same, some nodes at a time."""
+        return logit_blocks(self.model, self.representations)
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -80,7 +92,7 @@ def train_inputs(
     task = task.balanced() if config.fit.class_weights == "balanced" else task
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to move
         torch.manual_seed(config.fit.seed)
-        model = build_model(config.model, inputs.features, inputs.stack.relations, task.num_classes)
+        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
         state = State.start(model, config.fit)
         if resume is not None:
             resume(state)
@@ -93,7 +105,7 @@ def train_inputs(
             if watch is not None:
                 watch(state)
 
-        optimise(state, plan_passes(inputs, task, model, config.fit), task, config.fit, after_epoch)
+        optimise(state, plan_passes(inputs, task, model, config), task, config.fit, after_epoch)
     return state
 
 
@@ -106,14 +118,13 @@ def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
             f'per node; this is "{task.kind}", with {len(task.val)} validation and {len(task.test_nodes)} test nodes.'
         )
     with torch.random.fork_rng(devices=[]):
-        build_model(config.model, inputs.features, inputs.stack.relations, task.num_classes)
+        build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
 
 
 @torch.no_grad()
 def predict_logits(model: NodeClassifier, inputs: Inputs, target: str) -> Tensor:
     """Logits of all nodes of a type, in evaluation mode."""
-    rows = torch.tensor(inputs.stack.nodes_of(target), dtype=torch.int64)
-    return inputs.plan(model.eval(), rows).logits(model)
+    return torch.cat(list(logit_blocks(model, representations(model, inputs, target))))
 
 
 def _chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Result:
@@ -122,17 +133,19 @@ def _chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Res
         raise InputError("no epoch was trained, so there are no weights to choose.")
     state.model.load_state_dict(state.best.weights)
     record = state.history[state.best.epoch - 1]
-    logits = predict_logits(state.model, inputs, task.target)
+    z = representations(state.model, inputs, task.target, config.batch, seed=config.fit.seed)
     if config.fit.label_shift == "em":
-        move = shifted_scores(logits[task.val.nodes], task.val.labels, logits[task.test_nodes])
-        move.fold_into(state.model.head)
-        logits = move(logits)
-    test = task.score_test(logits[task.test_nodes]) if len(task.test_nodes) else {}
-    val = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
-    val.pop("loss", None)
+        val, wanted = (
+            torch.cat(list(logit_blocks(state.model, z[part]))) for part in (task.val.nodes, task.test_nodes)
+        )
+        shifted_scores(val, task.val.labels, wanted).fold_into(state.model.head)
+    test = task.score_test(logit_blocks(state.model, z[task.test_nodes])) if len(task.test_nodes) else {}
+    scores = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
+    scores.pop("loss", None)
     return Result(
-        config, inputs, state.model, state.best.epoch, val, test, state.history, logits, state.seconds, _peak_memory()
-    )
+        config, inputs, state.model, state.best.epoch, scores, test, state.history, z, state.seconds, _peak_memory(),
+        state.speed.summary(),
+    )  # fmt: skip
 
 
 def _peak_memory() -> float:

@@ -1,10 +1,12 @@
-"""The training loop: one step and one validation per epoch, and the memory of the best epoch.
+"""The training loop: the steps of an epoch, one validation after them, and the memory of the best epoch.
 
-Epoch e always means the weights after e steps, in the history, in the selection and in the checkpoint.
+Epoch e always means the weights after the steps of e epochs, in the history, in the selection and in the checkpoint.
 """
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from fastgtn.data import NodeTask
+from fastgtn.data.metrics import Tally
 from fastgtn.errors import InputError
 from fastgtn.models import NodeClassifier
-from fastgtn.training.build import Inputs, Plan
 from fastgtn.training.config import FitOptions
+from fastgtn.training.distributed import ALONE, Team
+from fastgtn.training.passes import Passes, Step
 
 Weights = dict[str, Tensor]
 Record = dict[str, Any]  # one line of the history: epoch, loss, val_loss, val_micro_f1 …
@@ -39,9 +43,33 @@ class Best:
         return other is None or (self.score, -self.val_loss) > (other.score, -other.val_loss)
 
 
+@dataclass
+class Speed:
+    """Where the time of training goes, without validation; batches are made beside the computing."""
+
+    targets: int = 0
+    seconds: float = 0.0
+    sampling: float = 0.0
+    gathering: float = 0.0
+    computing: float = 0.0
+
+    def add(self, step: Step, computing: float) -> None:
+        self.targets += step.targets
+        self.sampling += step.sampling
+        self.gathering += step.gathering
+        self.computing += computing
+
+    def summary(self) -> dict[str, float]:
+        """Targets per second, and which share of all work is sampling, gathering features and computing."""
+        work = max(self.sampling + self.gathering + self.computing, 1e-9)
+        shares = {name: getattr(self, name) / work for name in ("sampling", "gathering", "computing")}
+        rate = self.targets / max(self.seconds, 1e-9)
+        return {"targets_per_second": round(rate, 1), **{name: round(share, 4) for name, share in shares.items()}}
+
+
 @dataclass(eq=False)
 class State:
-    """Everything that changes in training, and so everything that a checkpoint holds."""
+    """Everything that changes in training, and so everything that a checkpoint holds, but for the speed."""
 
     model: NodeClassifier
     optimizer: torch.optim.Optimizer
@@ -49,6 +77,7 @@ class State:
     best: Best | None = None
     history: list[Record] = field(default_factory=list)
     seconds: float = 0.0
+    speed: Speed = field(default_factory=Speed)
 
     @staticmethod
     def start(model: NodeClassifier, options: FitOptions) -> "State":
@@ -60,43 +89,34 @@ class State:
         return len(self.history)
 
 
-@dataclass(frozen=True, eq=False)
-class Passes:
-    """Which rows are computed for a step and for a validation."""
-
-    train: Plan
-    val: Plan | None  # None: the rows of validation follow those of training in the same pass
-    num_train: int
-
-
-def plan_passes(inputs: Inputs, task: NodeTask, model: NodeClassifier, options: FitOptions) -> Passes:
-    """Share one pass between training and validation where that is exact and cheaper.
-
-    Without dropout and averaging, the pass that makes the next step has the logits of the validation rows
-    as well. Its gradient costs about two passes more, also for rows that have none.
-    """
-    train, val = (inputs.rows(task.target, split.nodes) for split in (task.train, task.val))
-    apart = Passes(inputs.plan(model, train), inputs.plan(model, val), len(train))
-    if options.average or model.dropout or model.backbone.dropout:
-        return apart
-    joint = Passes(inputs.plan(model, torch.cat([train, val])), None, len(train))
-    assert apart.val is not None
-    return joint if 3 * joint.train.cost <= 3 * apart.train.cost + apart.val.cost else apart
-
-
 def optimise(
-    state: State, passes: Passes, task: NodeTask, options: FitOptions, after_epoch: Callable[[State], None]
-) -> None:
+    state: State, passes: Passes, task: NodeTask, options: FitOptions, after_epoch: Callable[[State], None],
+    team: Team = ALONE,
+) -> None:  # fmt: skip
     """Take steps until the last epoch, or until the validation has not improved for `patience` epochs."""
-    shared: Tensor | None = None
+    forward = team.parallel(state.model)
     while state.epoch < options.epochs and not _is_out_of_patience(state, options):
-        state.model.train()
-        logits = passes.train.logits(state.model) if shared is None else shared
-        loss = _step(state, task.loss(logits[: passes.num_train], task.train.labels), options)
-        if passes.val is None:
-            shared = passes.train.logits(state.model)
-        _validate(state, loss, _val_logits(state, passes, shared), task, options)
+        loss = _train_epoch(state, passes, forward, task, options, team)
+        _validate(state, loss, passes, task, options, team)
         after_epoch(state)
+
+
+def _train_epoch(
+    state: State, passes: Passes, forward: nn.Module, task: NodeTask, options: FitOptions, team: Team
+) -> float:
+    """All steps of an epoch; returns the mean loss of the targets."""
+    state.model.train()
+    team.reseed(options.seed, state.epoch)
+    total = weight = 0.0
+    started = time.perf_counter()
+    with closing(passes.steps(state.epoch)) as steps:
+        for number, step in enumerate(steps, state.epoch * passes.num_steps):
+            begun = time.perf_counter()
+            total += step.weight * _step(state, step, forward, task, options, team, number)
+            weight += step.weight
+            state.speed.add(step, time.perf_counter() - begun)
+    state.speed.seconds += time.perf_counter() - started
+    return total / weight
 
 
 def build_optimizer(model: NodeClassifier, options: FitOptions) -> torch.optim.Optimizer:
@@ -117,47 +137,52 @@ def build_optimizer(model: NodeClassifier, options: FitOptions) -> torch.optim.O
     return torch.optim.Adam(groups, lr=options.learning_rate, weight_decay=options.weight_decay, fused=True)
 
 
-def _step(state: State, loss: Tensor, options: FitOptions) -> float:
-    value = float(loss.detach())
+def _step(
+    state: State, step: Step, forward: nn.Module, task: NodeTask, options: FitOptions, team: Team, number: int
+) -> float:
+    loss = task.loss(step.logits(forward), step.labels) * step.share
+    value = team.sum(float(loss.detach()))
     _require_finite(value, state.epoch + 1, "loss", options)
     state.optimizer.zero_grad()
-    loss.backward()
+    (loss * team.size).backward()  # several processes take the mean of their gradients, where the sum is wanted
     if options.clip:
         nn.utils.clip_grad_norm_(state.model.parameters(), options.clip)
     state.optimizer.step()
     if state.average is not None:
-        # early epochs are far from the end: a young average forgets faster
-        decay = min(options.average, (1 + state.epoch) / (10 + state.epoch))
+        # early steps are far from the end: a young average forgets faster
+        decay = min(options.average, (1 + number) / (10 + number))
         with torch.no_grad():
             for mean, now in zip(state.average.parameters(), state.model.parameters(), strict=True):
                 mean.lerp_(now, 1 - decay)
     return value
 
 
-@torch.no_grad()
-def _val_logits(state: State, passes: Passes, shared: Tensor | None) -> Tensor:
-    if passes.val is None:
-        assert shared is not None
-        return shared.detach()[passes.num_train :]
-    model = state.average or state.model
-    model.eval()
-    return passes.val.logits(model)
-
-
-@torch.no_grad()
-def _validate(state: State, loss: float, logits: Tensor, task: NodeTask, options: FitOptions) -> None:
+def _validate(state: State, loss: float, passes: Passes, task: NodeTask, options: FitOptions, team: Team) -> None:
     epoch = state.epoch + 1
     record: Record = {"epoch": epoch, "loss": loss}
-    if len(task.val):
-        record["val_loss"] = float(task.loss(logits, task.val.labels))
-        _require_finite(record["val_loss"], epoch, "validation loss", options)
-        record |= {f"val_{name}": value for name, value in task.metrics(logits, task.val.labels).items()}
-    state.history.append(record)
     chosen = state.average or state.model
+    if len(task.val):
+        val_loss, scores = _val_scores(passes.val(chosen), passes.val_labels, task, team)
+        _require_finite(val_loss, epoch, "validation loss", options)
+        record |= {"val_loss": val_loss, **{f"val_{name}": value for name, value in scores.items()}}
+    state.history.append(record)
     candidate = Best(epoch, _score(record, task, options), record.get("val_loss", 0.0), chosen.state_dict())
     if candidate.beats(state.best):
         weights = {name: tensor.detach().clone() for name, tensor in candidate.weights.items()}
         state.best = Best(epoch, candidate.score, candidate.val_loss, weights)
+
+
+def _val_scores(blocks: Iterable[Tensor], labels: Tensor, task: NodeTask, team: Team) -> tuple[float, dict[str, float]]:
+    """Loss and metrics over the validation nodes of all processes."""
+    tally, total, weight = Tally.empty(task.kind, task.num_classes), 0.0, 0.0
+    for logits in blocks:
+        part = labels[tally.rows : tally.rows + len(logits)]
+        with torch.no_grad():
+            tally += task.tally(logits, part)
+            total += float(task.loss(logits, part)) * task.loss_weight(part)
+        weight += task.loss_weight(part)
+    tallies = team.gather(tally)
+    return team.sum(total) / team.sum(weight), sum(tallies[1:], tallies[0]).scores()
 
 
 def selection_metric(task: NodeTask, options: FitOptions) -> str:

@@ -14,8 +14,10 @@ from fastgtn.errors import InputError
 from fastgtn.training import DivergedError
 from fastgtn.training.build import Inputs, build_features, build_model
 from fastgtn.training.config import FeatureOptions
+from fastgtn.training.distributed import ALONE
 from fastgtn.training.fit import Result
-from fastgtn.training.loop import State, optimise, plan_passes
+from fastgtn.training.loop import State, optimise
+from fastgtn.training.passes import WholeGraph, plan_passes
 
 Academic = tuple[HeteroData, NodeTask]
 
@@ -85,12 +87,11 @@ def test_one_shared_pass_gives_the_history_of_two(
         monkeypatch.setattr("fastgtn.training.build.Plan.cost", price)
         torch.manual_seed(0)
         state = State.start(build_model(config.model, inputs.features, inputs.stack.relations, 3), config.fit)
-        passes = plan_passes(inputs, task, state.model, config.fit)
+        passes = plan_passes(inputs, task, state.model, config)
         if price:
-            val = inputs.plan(state.model, inputs.rows(task.target, task.val.nodes))
-            train = inputs.plan(state.model, inputs.rows(task.target, task.train.nodes))
-            passes = replace(passes, train=train, val=val)
-        assert (passes.val is None) == (price == 0)
+            passes = WholeGraph.of(inputs, task, state.model, config, ALONE)
+        assert isinstance(passes, WholeGraph)
+        assert (passes.validation is None) == (price == 0)
         optimise(state, passes, task, config.fit, lambda _: None)
         histories.append(state.history)
     for shared, apart in zip(*histories, strict=True):
@@ -103,7 +104,9 @@ def test_dropout_and_averaging_are_validated_in_a_pass_of_their_own(academic: Ac
         config = quick(**section)
         inputs = Inputs.of(graph, config)
         model = build_model(config.model, inputs.features, inputs.stack.relations, 3)
-        assert plan_passes(inputs, task, model, config.fit).val is not None
+        passes = plan_passes(inputs, task, model, config)
+        assert isinstance(passes, WholeGraph)
+        assert passes.validation is not None
 
 
 def test_an_average_of_one_epoch_is_that_epoch_and_later_ones_differ(academic: Academic) -> None:

@@ -1,0 +1,162 @@
+"""What is computed for the steps of an epoch and for a validation: all targets at once, or batch after batch."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from fastgtn.data import NodeTask
+from fastgtn.models import NodeClassifier
+from fastgtn.relations import derived_seed
+from fastgtn.training.batches import Batcher, made_ahead, shuffled
+from fastgtn.training.build import Inputs, Plan
+from fastgtn.training.config import Config
+from fastgtn.training.distributed import ALONE, Team
+from fastgtn.training.inference import Inference
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Some training nodes, ready for one step of the optimiser."""
+
+    logits: Callable[[nn.Module], Tensor]
+    labels: Tensor  # of the targets of this process
+    targets: int  # how many the step has in all processes
+    weight: float  # what it counts in the mean loss of an epoch
+    share: float  # how much of that the targets of this process make up
+    sampling: float = 0.0  # seconds
+    gathering: float = 0.0
+
+
+class Passes(Protocol):
+    """Where the logits of steps and validations come from."""
+
+    num_steps: int
+    val_labels: Tensor
+
+    def steps(self, epoch: int) -> Generator[Step, None, None]:
+        """The steps of an epoch; the first epoch is 0."""
+
+    def val(self, model: NodeClassifier) -> Iterable[Tensor]:
+        """The logits of this process's part of the validation nodes, block by block."""
+
+
+def plan_passes(inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team = ALONE) -> Passes:
+    """The passes that a config asks for."""
+    if config.batch.size:
+        return Batches(inputs, task, model, config, team)
+    whole = WholeGraph.of(inputs, task, model, config, team)
+    return whole if team.size > 1 else whole.joined_if_cheaper(inputs, task, model, config)
+
+
+@dataclass(eq=False)
+class WholeGraph:
+    """One step per epoch, with all training nodes; what they depend on is planned once."""
+
+    train: Plan
+    train_labels: Tensor
+    targets: int
+    weight: float
+    share: float
+    validation: Inference | None  # None: the rows of validation, if any, follow those of training in the same pass
+    val_labels: Tensor
+    num_steps: int = 1
+    shared: Tensor | None = None  # logits of all rows with the present weights
+
+    @staticmethod
+    def of(inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team) -> "WholeGraph":
+        """Training and validation in a pass of their own."""
+        mine, weight, share = _shares(task, task.train.labels, team)
+        rows = inputs.rows(task.target, task.train.nodes[mine])
+        validation, val_labels = _validation(inputs, task, model, config, team)
+        return WholeGraph(
+            inputs.plan(model, rows), task.train.labels[mine], len(task.train), weight, share, validation, val_labels
+        )
+
+    def joined_if_cheaper(self, inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config) -> "WholeGraph":
+        """Share one pass between training and validation where that is exact and cheaper.
+
+        Without dropout and averaging, the pass that makes the next step has the logits of the validation rows
+        as well. Its gradient costs about two passes more, also for rows that have none.
+        """
+        val = None if self.validation is None else self.validation.plan
+        if val is None or config.fit.average or model.dropout or model.backbone.dropout:
+            return self
+        both = torch.cat([task.train.nodes, task.val.nodes])
+        joint = inputs.plan(model, inputs.rows(task.target, both))
+        if 3 * joint.cost > 3 * self.train.cost + val.cost:
+            return self
+        return WholeGraph(joint, self.train_labels, self.targets, self.weight, 1.0, None, self.val_labels)
+
+    def steps(self, epoch: int) -> Generator[Step, None, None]:  # noqa: ARG002
+        yield Step(self._train_logits, self.train_labels, self.targets, self.weight, self.share)
+
+    def _train_logits(self, model: nn.Module) -> Tensor:
+        logits = self.train.logits(model) if self.shared is None else self.shared
+        self.shared = None
+        return logits[: len(self.train_labels)]
+
+    def val(self, model: NodeClassifier) -> Iterable[Tensor]:
+        if self.validation is not None:
+            return self.validation.logits(model)
+        if not len(self.val_labels):
+            return ()
+        self.shared = self.train.logits(model)  # with a gradient, for the step that follows
+        return (self.shared.detach()[len(self.train_labels) :],)
+
+
+class Batches:
+    """Steps on sampled neighbourhoods of a few training nodes each, all of them once per epoch.
+
+    Batch b of epoch e depends on nothing but (seed, e, b): not on threads, processes or what was computed before.
+    All processes sample the same batch, and each computes its part of the targets.
+    """
+
+    def __init__(self, inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team) -> None:
+        self.task, self.team, self.options, self.seed = task, team, config.batch, config.fit.seed
+        self.rows = inputs.rows(task.target, task.train.nodes)
+        self.batcher = Batcher(inputs, model, config.batch)
+        self.num_steps = -(-len(self.rows) // config.batch.size)
+        self.validation, self.val_labels = _validation(inputs, task, model, config, team)
+
+    def steps(self, epoch: int) -> Generator[Step, None, None]:
+        parts = shuffled(len(self.rows), self.options.size, self.seed, epoch)
+
+        def make(number: int) -> Step:
+            return self._step(parts[number], derived_seed(self.seed, epoch, number))
+
+        yield from made_ahead(make, range(self.num_steps), self.options.prefetch)
+
+    def val(self, model: NodeClassifier) -> Iterator[Tensor]:
+        return iter(()) if self.validation is None else self.validation.logits(model)
+
+    def _step(self, chosen: Tensor, seed: int) -> Step:
+        labels = self.task.train.labels[chosen]
+        mine, weight, share = _shares(self.task, labels, self.team)
+        batch = self.batcher.make(self.rows[chosen], seed, mine)
+        return Step(batch.plan.logits, labels[mine], len(chosen), weight, share, batch.sampling, batch.gathering)
+
+
+def _shares(task: NodeTask, labels: Tensor, team: Team) -> tuple[slice, float, float]:
+    """This process's part of some targets, the weight of all of them, and the part's share of it.
+
+    A process without a target computes one all the same, with share 0: it must take part in every exchange.
+    """
+    mine, weight = team.part(len(labels)), task.loss_weight(labels)
+    if team.size == 1:
+        return mine, weight, 1.0
+    share = task.loss_weight(labels[mine]) / weight if weight else 1 / team.size
+    return (mine, weight, share) if mine.start < mine.stop else (slice(0, 1), weight, 0.0)
+
+
+def _validation(
+    inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team
+) -> tuple[Inference | None, Tensor]:
+    mine = team.part(len(task.val))
+    labels = task.val.labels[mine]
+    if not len(labels):
+        return None, labels
+    rows = inputs.rows(task.target, task.val.nodes[mine])
+    return Inference(inputs, model, rows, config.batch, seed=config.fit.seed), labels
