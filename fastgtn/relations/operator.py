@@ -39,6 +39,11 @@ class Edges:
         """The same edges as the relations from `first` on."""
         return replace(self, first=first)
 
+    def divided(self, divisors: Tensor) -> "Edges":
+        """Every value divided, in double precision; zero divisors leave it as it is."""
+        values = self.values.double() / torch.where(divisors > 0, divisors, 1.0)
+        return replace(self, values=values.to(self.values.dtype))
+
     def within(self, num_cols: int) -> "Edges":
         """Only the edges that come from the first columns."""
         kept = self.segments.col < num_cols

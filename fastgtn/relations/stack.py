@@ -15,7 +15,7 @@ from fastgtn.relations import products
 from fastgtn.relations.build import EdgeList, assemble, edges_of_data, edges_of_hetero
 from fastgtn.relations.checks import check_channels, check_filters, check_nodes, check_non_negative
 from fastgtn.relations.hops import Hops
-from fastgtn.relations.operator import Operator
+from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.schema import ANY, IDENTITY, Relation
 
 EmptyRows = Literal["self", "zero"]
@@ -129,15 +129,35 @@ class RelationStack:
             empty_rows: What a row without edges becomes: ``"self"``, a self-loop of weight 1, so that the
                 node keeps its features where a relation does not apply; or ``"zero"``.
         """
-        if empty_rows not in ("self", "zero"):
-            raise InputError(f'empty_rows must be "self" or "zero", but got {empty_rows!r}.')
         self.require_non_negative("row normalisation")
-        normalized = []
+        divided = []
         for edges in self.operator.edges:
             degree = edges.segments.degrees(edges.values)[edges.segments.edge_segments]
-            values = edges.values.double() / torch.where(degree > 0, degree, 1.0)
-            normalized.append(replace(edges, values=values.to(edges.values.dtype)))
-        operator = replace(self.operator, edges=tuple(normalized))
+            divided.append(edges.divided(degree))
+        return self._with_edges(divided, empty_rows)
+
+    def symmetrically_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
+        r"""Divide every entry by the roots of its row sum and its column sum, :math:`D_t^{-1/2} A_t D_t'^{-1/2}`.
+
+        Rows of well-connected nodes keep a larger sum, so degrees are not lost altogether, and hubs say less.
+
+        Args:
+            empty_rows: As in :meth:`row_normalized`.
+        """
+        self.require_non_negative("symmetric normalisation")
+        divided = []
+        for edges in self.operator.edges:
+            row_degree = edges.segments.degrees(edges.values)[edges.segments.edge_segments]
+            places = edges.segments.edge_relations() * self.num_nodes + edges.segments.col.long()
+            sums = torch.zeros(len(self) * self.num_nodes, dtype=torch.float64, device=self.device)
+            col_degree = sums.index_add(0, places, edges.values.double())[places]
+            divided.append(edges.divided((row_degree * col_degree).sqrt()))
+        return self._with_edges(divided, empty_rows)
+
+    def _with_edges(self, edges: list[Edges], empty_rows: EmptyRows) -> RelationStack:
+        if empty_rows not in ("self", "zero"):
+            raise InputError(f'empty_rows must be "self" or "zero", but got {empty_rows!r}.')
+        operator = replace(self.operator, edges=tuple(edges))
         if empty_rows == "self":
             operator = operator.with_missing_loops(len(self) - self.has_identity)
         return replace(self, operator=operator)

@@ -106,6 +106,8 @@ def build_stack(graph: HeteroData, options: GraphOptions) -> RelationStack:
 
 def normalized(stack: RelationStack, options: GraphOptions) -> RelationStack:
     """The relations as models read them, of a graph or of a batch of it."""
+    if options.normalize == "symmetric":
+        return stack.symmetrically_normalized(options.empty_rows)
     return stack.row_normalized(options.empty_rows) if options.normalize == "row" else stack
 
 

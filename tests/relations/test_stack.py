@@ -6,6 +6,7 @@ import pytest
 import torch
 from graphs import randn, random_filters, random_stack, stacks
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from reference import dense, row_normalized
 from torch_geometric.data import Data, HeteroData
 
@@ -233,3 +234,17 @@ def test_graphs_without_counts_or_edges_are_refused():
         RelationStack.from_hetero(graph)
     with pytest.raises(InputError, match="edge_index"):
         RelationStack.from_data(Data(num_nodes=2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(stacks(), st.sampled_from(["self", "zero"]))
+def test_symmetric_normalisation_divides_by_the_roots_of_both_degrees(stack, empty_rows):
+    if not len(stack):
+        return
+    matrices = dense(stack)
+    rows, cols = matrices.sum(2, keepdim=True), matrices.sum(1, keepdim=True)
+    expected = matrices / (rows * cols).sqrt().clamp(min=1e-300)
+    expected = torch.where(matrices > 0, expected, 0.0)
+    if empty_rows == "self":
+        expected = expected + torch.diag_embed((rows[..., 0] == 0).to(matrices))
+    torch.testing.assert_close(dense(stack.symmetrically_normalized(empty_rows)), expected)
