@@ -85,6 +85,12 @@ OWN: dict[str, dict[str, Range]] = {
         "gamma": Numbers(0.0, 1.0, step=0.1),
         "aggregate": Choice(("concat", "mean")),
         "fit.average": Choice((0.0, 0.9)),
+        "graph.normalize": Choice(("row", "symmetric", "none")),
+    },
+    "fast_gtn_non_local": {
+        "model.non_local.neighbors": Choice((3, 5, 10)),
+        "model.non_local.exclude_self": Choice((False, True)),
+        "model.non_local.init_logit": Choice((-2.0, -1.0, 0.0)),
     },
 }
 
@@ -98,7 +104,8 @@ def search_space(config: Config, fixed: Mapping[str, Any]) -> dict[str, BaseDist
     name = config.model.name
     known = options_by_name()[name].model_fields
     ranges = dict(FIT)
-    for key, values in (MODEL | OWN.get(name, {})).items():
+    own = OWN.get(name, {}) | OWN.get(config.model.label, {})
+    for key, values in (MODEL | own).items():
         if "." in key:
             ranges[key] = values
         elif key in known:
