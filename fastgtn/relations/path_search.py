@@ -1,14 +1,20 @@
 """The heaviest meta-paths, exactly, without looking at all of them."""
 
 import heapq
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, repeat
 
 import numpy as np
 
 from fastgtn.relations.walks import Array, Walks
 
-# Bounds per path length are sharp but take K + 1 times the memory; beyond this many numbers one bound must do.
+# Prefixes are looked at together: one matrix product instead of many products with a vector. Batches grow with the
+# search, so that a narrow one takes few steps in vain, and have to fit into the second limit (numbers of mass).
+_LARGEST_BATCH, _MOST_MASS = 32, 4_000_000
+
+# Bounds per path length are sharp but take K times the memory; beyond this many numbers one serves all longer paths.
 _MOST_BOUNDS = 30_000_000
 
 
@@ -28,15 +34,16 @@ class FoundPath:
 class _Prefix:
     steps: tuple[int, ...]
     kind: int  # the node type it ends at
-    mass: Array  # [n, K + 1, C]: what has taken exactly these steps after 0 … K hops
+    mass: Array  # [K + 1, n, C]: what has taken exactly these steps after 0 … K hops; zero before hop len(steps)
 
 
 class PathSearch:
     r"""Best-first search from the targets outwards.
 
-    A prefix holds the mass at every node after each hop. The most that any path beginning with it can weigh is
-    bounded by :math:`\max_m \sum_k ⟨m_k, U_{km}⟩`, where :math:`U_{km}` bounds what any m further steps can pass on
-    from each node in the hops after k:
+    A prefix holds the mass at every node after each hop. What a path of exactly one more step weighs follows from it
+    without taking the step. The most that any longer path beginning with it can weigh is bounded by
+    :math:`\max_m \sum_k ⟨m_k, U_{km}⟩`, where :math:`U_{km}` bounds what any m further steps can pass on from each
+    node in the hops after k:
 
     .. math:: U_{km} = D_{k+1} U_{k+1,m} + \max_s α_{k+1,s} R_s U_{k+1,m-1}.
 
@@ -48,89 +55,101 @@ class PathSearch:
     def __init__(self, walks: Walks, target: int, start: Array, ends: list[Array]) -> None:
         self.walks, self.target, self.start, self.ends = walks, target, start, ends
         self.leaving = [[s for s, step in enumerate(walks.steps) if step.near == t] for t in range(len(ends))]
+        self.stays = [np.ascontiguousarray(stay.swapaxes(0, 1)) for stay in walks.stays]  # [K, n, C]
         self.bounds = self._bounds()
 
     def heaviest(self, top: int) -> list[FoundPath]:
         """The `top` heaviest non-empty paths in order, fewer if there are fewer; after them the empty path."""
-        root = self._prefix((), self.target, None)
-        best: list[tuple[float, int, FoundPath]] = []
-        ticket = count()
+        root = self._root()
+        best: list[tuple[float, int, _Prefix, int]] = []
         queue: list[tuple[float, int, int, _Prefix, int]] = []
-
-        def push(prefix: _Prefix) -> None:
-            for step, bound in zip(self.leaving[prefix.kind], self._child_bounds(prefix), strict=True):
-                if bound > (best[0][0] if len(best) == top else 0.0):
+        ticket = count()
+        prefixes, seen = [root], 0
+        while prefixes:
+            seen += len(prefixes)
+            for prefix, step, weight, most in self._next_steps(prefixes):
+                if weight > 0:
+                    item = (weight, -next(ticket), prefix, step)
+                    (heapq.heappush if len(best) < top else heapq.heappushpop)(best, item)
+                if most > (best[0][0] if len(best) == top else 0.0):
                     # among equals go deep: then as many paths as are wanted are found soon
-                    heapq.heappush(queue, (-bound, -len(prefix.steps), next(ticket), prefix, step))
-
-        push(root)
-        while queue and (len(best) < top or -queue[0][0] > best[0][0]):
-            _, _, _, parent, step = heapq.heappop(queue)
-            prefix = self._extended(parent, step)
-            found = self._weigh(prefix)
-            if found.weight > 0:
-                item = (found.weight, -next(ticket), found)
-                (heapq.heappush if len(best) < top else heapq.heappushpop)(best, item)
-            if len(prefix.steps) < self.walks.shape[0]:
-                push(prefix)
-        return [found for _, _, found in sorted(best, key=lambda item: (-item[0], -item[1]))] + [self._weigh(root)]
+                    heapq.heappush(queue, (-most, -len(prefix.steps), next(ticket), prefix, step))
+            prefixes = []
+            while len(prefixes) < self._batch(seen) and queue and (len(best) < top or -queue[0][0] > best[0][0]):
+                prefixes.append(self._extended(*heapq.heappop(queue)[3:]))
+        found = [self._weigh(self._extended(prefix, step)) for _, _, prefix, step in sorted(best, reverse=True)]
+        return [*sorted(found, key=lambda path: -path.weight), self._weigh(root)]
 
     def weigh(self, steps: tuple[int, ...]) -> FoundPath:
         """The weight of one path, whether it is among the heaviest or not."""
-        prefix = self._prefix((), self.target, None)
+        prefix = self._root()
         for step in steps:
             prefix = self._extended(prefix, step)
         return self._weigh(prefix)
 
-    def _extended(self, parent: _Prefix, step: int) -> _Prefix:
-        arrived = self.walks.outwards(step, parent.mass[:, :-1])
-        return self._prefix((*parent.steps, step), self.walks.steps[step].far, arrived)
+    def _batch(self, seen: int) -> int:
+        return max(1, min(seen // 8, _LARGEST_BATCH, _MOST_MASS // max(stay.size for stay in self.stays)))
 
-    def _prefix(self, steps: tuple[int, ...], kind: int, arrived: Array | None) -> _Prefix:
-        """Let the mass that arrives at each hop stay for the hops that follow."""
-        stay = self.walks.stays[kind]
-        n, K, C = stay.shape
-        mass = np.zeros((n, K + 1, C))
-        if arrived is None:
-            mass[:, 0] = self.start
-        for k in range(K):
-            mass[:, k + 1] = mass[:, k] * stay[:, k]
-            if arrived is not None:
-                mass[:, k + 1] += arrived[:, k]
+    def _root(self) -> _Prefix:
+        arrived = np.zeros((self.walks.shape[0] + 1, *self.start.shape))
+        arrived[0] = self.start
+        return self._prefix((), self.target, arrived)
+
+    def _extended(self, parent: _Prefix, step: int) -> _Prefix:
+        first, (K, C), far = len(parent.steps), self.walks.shape, self.walks.steps[step].far
+        arrived = np.zeros((K + 1, len(self.ends[far]), C))
+        arrived[first + 1 :] = self.walks.outwards(step, first, parent.mass[first:-1])
+        return self._prefix((*parent.steps, step), far, arrived)
+
+    def _prefix(self, steps: tuple[int, ...], kind: int, mass: Array) -> _Prefix:
+        """Let the mass that arrives after each hop stay for the hops that follow."""
+        for k in range(len(steps), len(mass) - 1):
+            mass[k + 1] += mass[k] * self.stays[kind][k]
         return _Prefix(steps, kind, mass)
 
     def _weigh(self, prefix: _Prefix) -> FoundPath:
-        return FoundPath(prefix.steps, self.ends[prefix.kind] @ prefix.mass[:, -1])
+        return FoundPath(prefix.steps, self.ends[prefix.kind] @ prefix.mass[-1])
 
-    def _child_bounds(self, prefix: _Prefix) -> list[float]:
-        """For every next step, the most that one path through it can weigh."""
-        bounds = self.bounds[prefix.kind]
-        if not len(bounds):
-            return []
-        most: list[float] = (bounds @ prefix.mass[:, :-1].ravel()).max(1).tolist()
-        return most
+    def _next_steps(self, prefixes: list[_Prefix]) -> Iterator[tuple[_Prefix, int, float, float]]:
+        """For every next step: what the path that ends with it weighs, and the most that a longer one can weigh."""
+        for kind in dict.fromkeys(prefix.kind for prefix in prefixes):
+            mine = [prefix for prefix in prefixes if prefix.kind == kind]
+            first = min(len(prefix.steps) for prefix in mine)  # no mass before
+            mass = np.stack([prefix.mass[first:-1].ravel() for prefix in mine])
+            size, K = self.start.shape[1] * len(self.ends[kind]), self.walks.shape[0]
+            weight, *longer = (
+                bound[:, first * size :] @ mass[:, : max(K - m - first, 0) * size].T
+                for m, bound in enumerate(self.bounds[kind])
+            )
+            most = np.max(longer, 0, initial=0.0) if longer else np.zeros_like(weight)  # [steps, prefixes]
+            for place, step in enumerate(self.leaving[kind]):
+                yield from zip(mine, repeat(step), weight[place].tolist(), most[place].tolist(), strict=False)
 
-    def _bounds(self) -> list[Array]:
-        """Per type: what each step that leaves it can pass on, [steps, m, n·K·C]."""
+    def _bounds(self) -> list[list[Array]]:
+        """Per type and m: what each step that leaves it, followed by m others, can pass on, [steps, (K - m)·n·C]."""
         walks = self.walks
         K, C = walks.shape
         numbers = sum(len(s) * len(e) for s, e in zip(self.leaving, self.ends, strict=True)) * K * C
-        lengths = K if numbers * K <= _MOST_BOUNDS else 1
+        lengths = K if numbers * K <= _MOST_BOUNDS else min(K, 2)
         upper = [np.zeros((len(end), lengths + 1, C)) for end in self.ends]
         for bound, end in zip(upper, self.ends, strict=True):
             bound[:, 0] = end[:, None]
-        passed = [np.zeros((len(s), lengths, len(end), K, C)) for s, end in zip(self.leaving, self.ends, strict=True)]
+        passed = [
+            [np.zeros((len(steps), K - m, len(end), C)) for m in range(lengths)]
+            for steps, end in zip(self.leaving, self.ends, strict=True)
+        ]
         for k in reversed(range(K)):
+            possible = min(K - k, lengths)
             after = [stay[:, k, None] * bound for stay, bound in zip(walks.stays, upper, strict=True)]
-            for kind, steps in enumerate(self.leaving):
+            if lengths < K:  # the last bound is for all greater lengths, too
+                for bound in upper:
+                    np.maximum(bound[:, -2], bound[:, -1], out=bound[:, -2])
+            for steps, mine, bound in zip(self.leaving, passed, after, strict=True):
                 for place, step in enumerate(steps):
-                    beyond = upper[walks.steps[step].far]
-                    # with one bound for all lengths, what any number of further steps passes on is added up
-                    beyond = beyond[:, :-1] if lengths > 1 or K == 1 else beyond.sum(1, keepdims=True)
-                    passed[kind][place, :, :, k] = walks.inwards(step, k, beyond).swapaxes(0, 1)
-                if steps:
-                    one_more = passed[kind][:, :, :, k]
-                    most = one_more.max(0) if lengths > 1 or K == 1 else one_more.sum(0)
-                    after[kind][:, 1:] += most.swapaxes(0, 1)
+                    arrived = walks.inwards(step, k, upper[walks.steps[step].far][:, :possible])
+                    for m in range(possible):
+                        mine[m][place, k] = arrived[:, m]
+                for m in range(possible if steps else 0):
+                    bound[:, m + 1] += mine[m][:, k].max(0)
             upper = after
-        return [p.reshape(*p.shape[:2], p[0, 0].size if len(p) else 0) for p in passed]
+        return [[bound.reshape(len(bound), math.prod(bound.shape[1:])) for bound in bounds] for bounds in passed]

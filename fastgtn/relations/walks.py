@@ -99,15 +99,16 @@ class Walks:
         taken = [Step(self.relations.index(r), type_of[near], type_of[far]) for r, near, far in path.steps]
         return [places[step] for step in taken] if all(step in places for step in taken) else None
 
-    def outwards(self, step: int, mass: Array) -> Array:
-        r"""Push the mass before each hop along one step, :math:`α_k R^\top m_k`: [near, K, C] → [far, K, C]."""
-        n, K, C = mass.shape
+    def outwards(self, step: int, first: int, mass: Array) -> Array:
+        r"""Push the mass before each hop from `first` on along one step, :math:`α_k R^\top m_k`: [hops, nodes, C]."""
+        hops, n, C = mass.shape
         matrices = self.matrices[step]
         if len(matrices) == 1:
-            moved = (matrices[0].T @ mass.reshape(n, K * C)).reshape(-1, K, C)
+            columns = mass.swapaxes(0, 1).reshape(n, hops * C)
+            moved = (matrices[0].T @ columns).reshape(-1, hops, C).swapaxes(0, 1)
         else:
-            moved = np.stack([matrix.T @ mass[:, k] for k, matrix in enumerate(matrices)], axis=1)
-        weighted: Array = moved * self.filters[:, :, self.steps[step].relation]
+            moved = np.stack([matrix.T @ now for matrix, now in zip(matrices[first:], mass, strict=True)])
+        weighted: Array = moved * self.filters[first:, None, :, self.steps[step].relation]
         return weighted
 
     def inwards(self, step: int, hop: int, values: Array) -> Array:

@@ -80,16 +80,17 @@ def test_chosen_nodes(raw, seed):
     assert_equals_oracle(fast_gtn(stack, filters), raw, stack, filters, "t0", nodes=[0])
 
 
-@pytest.mark.parametrize("most_bounds", [path_search._MOST_BOUNDS, 0])
+@pytest.mark.parametrize("limit", ["_MOST_BOUNDS", "_MOST_MASS", None])  # one bound for all lengths; one by one
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), top=st.integers(1, 12), normalized=st.booleans(), between=st.booleans())
-def test_the_top_paths_are_those_of_the_whole_list(most_bounds, seed, top, normalized, between):
+def test_the_top_paths_are_those_of_the_whole_list(limit, seed, top, normalized, between):
     stack = random_stack(seed, num_types=3, num_relations=6, max_edges=12)
     stack = stack.row_normalized("self") if normalized else stack
     filters = random_filters(4, 2, len(stack), seed=seed)
     model = fast_gtn(stack, filters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path_search, "_MOST_BOUNDS", most_bounds)
+        if limit:
+            patch.setattr(path_search, limit, 0)
         every = list(rank_metapaths(model, stack, "t0", top=10_000))
         few = rank_metapaths(model, stack, "t0", top=top, between_targets=between)
     wanted = [ranked for ranked in every if not between or ranked.path.types[-1] == "t0"][:top]
