@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.checkpoint import read_tensors
 from fastgtn.training.config import Config
 from fastgtn.training.files import damaged, read_json
-from fastgtn.training.fit import predict_logits
+from fastgtn.training.inference import logit_blocks, representations
 from fastgtn.training.loop import Record, Weights
 from fastgtn.training.predictions import prediction_table
 from fastgtn.training.schema import Schema, moved_embeddings, node_ids
@@ -69,12 +70,17 @@ class Run:
 
     def logits(self, graph: HeteroData) -> Tensor:
         """Logits of all nodes of the target type."""
+        return torch.cat(list(self.logit_blocks(graph)))
+
+    def logit_blocks(self, graph: HeteroData, nodes: Tensor | None = None) -> Iterator[Tensor]:
+        """The same, some nodes at a time; or of some nodes of the type only, in their order."""
         inputs, model = self.prepare(graph)
-        return predict_logits(model, inputs, self.schema.target)
+        z = representations(model, inputs, self.schema.target, self.config.batch, seed=self.config.fit.seed)
+        return logit_blocks(model, z if nodes is None else z[nodes])
 
     def predict(self, graph: HeteroData, task: NodeTask | None = None) -> pa.Table:
         """Ids, splits, predicted labels and probabilities of all nodes of the target type."""
-        return prediction_table(self.schema, graph, self.logits(graph), task)
+        return prediction_table(self.schema, graph, self.logit_blocks(graph), task)
 
     def evaluate(self, graph: HeteroData, task: NodeTask, *, split: str = "test") -> dict[str, float]:
         """Metrics of one split."""
@@ -90,7 +96,7 @@ class Run:
         nodes = {"train": task.train.nodes, "val": task.val.nodes, "test": task.test_nodes}[split]
         if not len(nodes):
             raise InputError(f"the {split} split of this graph is empty: there is nothing to score.")
-        logits = self.logits(graph)[nodes]
+        logits = self.logit_blocks(graph, nodes)
         if split == "test":
             return task.score_test(logits)
         return task.metrics(logits, (task.train if split == "train" else task.val).labels)

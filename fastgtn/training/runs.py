@@ -18,8 +18,10 @@ from fastgtn.training.loop import State
 from fastgtn.training.schema import Schema
 from fastgtn.training.seed_run import SeedRun
 
-RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb")
-FREE_KEYS = {"fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard"}  # they change no weights of a seed
+RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed")
+FREE_KEYS = {  # they change no weights of a seed
+    "fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard", "batch.prefetch",
+}  # fmt: skip
 PACKAGES = ("fastgtn", "torch", "torch_geometric", "numba", "numpy")
 
 
@@ -61,7 +63,7 @@ def train(
             result = one.finished()
             if result is None:
                 result = _train_seed(one, inputs, task, record, listener)
-            runs.append({key: result[key] for key in RUN_KEYS})
+            runs.append({key: result[key] for key in RUN_KEYS if key in result})
             write_json(folder / "result.json", summary(config, runs, folder))
             listener.seed_done(runs[-1])
     return summary(config, runs, folder)
@@ -75,7 +77,7 @@ def _train_seed(
     facts = {
         "seed": seed, "epoch": result.epoch, "val": result.val, "test": result.test,
         "seconds": round(result.seconds, 3), "peak_memory_mb": round(result.peak_memory_mb, 1),
-        "model": one.config.model.label, **record,
+        "speed": result.speed, "model": one.config.model.label, **record,
     }  # fmt: skip
     one.store(result, task, facts)
     return facts

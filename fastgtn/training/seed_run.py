@@ -16,7 +16,7 @@ from fastgtn.training.config import Config, FitOptions
 from fastgtn.training.files import damaged, read_json, write_json, write_text, write_whole
 from fastgtn.training.fit import Result, Watch, fit_inputs
 from fastgtn.training.loop import DivergedError, Record, State
-from fastgtn.training.predictions import prediction_table, write_table
+from fastgtn.training.predictions import prediction_tables, write_table
 from fastgtn.training.schema import Schema
 
 
@@ -54,8 +54,8 @@ class SeedRun:
             arrays: dict[str, Any] = {f"layer_{n}": weights for n, weights in enumerate(result.filters)}
             arrays["relations"] = np.array([str(r) for r in result.model.backbone.hop_filters()[0].relations])
             write_whole(self.folder / "filters.npz", lambda path: np.savez(path, **arrays))
-        table = prediction_table(self.schema, self.graph, result.logits, task)
-        write_table(table, self.folder / "predictions.parquet")
+        tables = prediction_tables(self.schema, self.graph, result.logit_blocks(), task)
+        write_table(tables, self.folder / "predictions.parquet")
         metadata = {"schema": json.dumps(self.schema.to_json()), "config": self.config.model_dump_json()}
         checkpoint.store_tensors(self.folder / "model.safetensors", result.model.state_dict(), metadata)
         (self.folder / "failed.json").unlink(missing_ok=True)

@@ -25,7 +25,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     """All that a finished run of two seeds says, without what clocks and memory say."""
     result = json.loads((folder / "result.json").read_text())
     for run in result["runs"]:
-        del run["seconds"], run["peak_memory_mb"]
+        del run["seconds"], run["peak_memory_mb"], run["speed"]
     del result["out"]
     files = ("history.jsonl", "config.toml", "predictions.parquet")
     texts = {f"{seed}/{name}": (folder / seed / name).read_bytes() for seed in ("seed-0", "seed-1") for name in files}
