@@ -8,7 +8,7 @@ import argparse
 import statistics
 from pathlib import Path
 
-from benchmarks.measure import markdown
+from fastgtn.bench.measure import markdown
 from fastgtn.insight import rank_metapaths
 from fastgtn.insight.ranking import Rule
 from fastgtn.training import load_run

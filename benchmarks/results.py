@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import markdown
+from fastgtn.bench.measure import markdown
 from fastgtn.errors import InputError
 from fastgtn.training.config import Config
 from fastgtn.training.recipes import model_values, recipe, recipes

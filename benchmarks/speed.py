@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.graphs import random_stack, stack_of
-from benchmarks.measure import interleaved, markdown, peak_memory
+from fastgtn.bench.measure import interleaved, markdown, peak_memory
 from benchmarks.other_ways import Coalesced, PerRelation
 from fastgtn.models.gtn import convolve
 from fastgtn.relations import RelationStack, kernels

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fastgtn.cli import data, demo, explain, report, train, tune, use_run
+from fastgtn.cli import bench, data, demo, explain, report, train, tune, use_run
 from fastgtn.cli.output import complain
 from fastgtn.errors import InputError
 
@@ -26,6 +26,7 @@ app.command("report")(report.report_command)
 app.command("config")(train.config_command)
 app.command("ls")(train.list_command)
 app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
 
 
 def print_version(wanted: bool) -> None:

@@ -1,0 +1,122 @@
+"""One cell of a table: a model on a dataset, trained into a run folder, or read from it."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fastgtn.errors import InputError
+from fastgtn.training.config import Config, is_path
+from fastgtn.training.recipes import model_values, recipe
+from fastgtn.training.runs import train
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run: a config under the name that it has in the table."""
+
+    dataset: str
+    model: str
+    config: Config
+
+    @property
+    def folder_name(self) -> str:
+        """A changed config is another cell: its results must not be mixed with those of an earlier one."""
+        text = self.config.model_dump_json(exclude={"fit": {"runs", "seed", "checkpoint_every", "tensorboard"}})
+        return f"{dataset_name(self.dataset)}-{self.model}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The result of a plan, or the reason why there is none."""
+
+    dataset: str
+    model: str
+    summary: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    def test(self, metric: str) -> dict[str, float] | None:
+        """Mean and standard deviation over the seeds."""
+        return self.summary["test"].get(metric) if self.summary else None
+
+    def scores(self, metric: str) -> list[float]:
+        """One score per seed, in the order of the seeds."""
+        return [run["test"][metric] for run in self.summary["runs"]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"dataset": self.dataset, "model": self.model, "reason": self.reason or None, **self.summary}
+
+
+def plan(
+    dataset: str, model: str, *, runs: int, seed: int, extra: Mapping[str, Any] | None = None, as_model: str = ""
+) -> Plan:
+    """A model with its tuned config, or with defaults where there is none.
+
+    Args:
+        extra: Nested values over the config.
+        as_model: Another name in the table.
+    """
+    base = recipe(model, dataset)
+    if not base and model == "fast_gtn_non_local":
+        base = recipe("fast_gtn", dataset)  # the same model but for the one relation
+    place = str(Path(dataset).resolve()) if is_path(dataset) else dataset
+    fit = {"fit": {"runs": runs, "seed": seed}}
+    config = Config.of(base, {"dataset": place}, model_values(model), extra or {}, fit)
+    return Plan(dataset, as_model or model, config)
+
+
+def run_cells(
+    plans: Sequence[Plan], out: Path, *, data_dir: Path | None = None, jobs: int = 1,
+    done: Callable[[Cell], None] | None = None,
+) -> list[Cell]:  # fmt: skip
+    """Run all plans, `jobs` at a time; what is finished in `out` is read, and what was begun goes on."""
+    if jobs < 1:
+        raise InputError(f"--jobs is {jobs}; it must be at least 1.")
+    run = partial(run_cell, out=out, data_dir=data_dir)
+    if jobs == 1:
+        return _gathered(map(run, plans), done)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _one_thread) as pool:
+        return _gathered(pool.map(run, plans), done)
+
+
+def run_cell(one: Plan, out: Path, data_dir: Path | None = None) -> Cell:
+    """Train what is missing of a cell; what cannot be run is a cell with a reason."""
+    folder = out / one.folder_name
+    try:
+        summary = train(one.config, out=folder, resume=folder.exists(), data_dir=data_dir)
+    except InputError as error:
+        return Cell(one.dataset, one.model, reason=str(error))
+    return Cell(one.dataset, one.model, summary)
+
+
+def dataset_name(dataset: str) -> str:
+    """The name of a dataset in a table."""
+    return Path(dataset).stem if is_path(dataset) else dataset
+
+
+def reasons(cells: Sequence[Cell]) -> list[str]:
+    """One remark for each thing that could not be run."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.reason:
+            found.setdefault(cell.reason, []).append(f"{cell.model} on {dataset_name(cell.dataset)}")
+    return [f"not run: {', '.join(names)}: {reason}" for reason, names in found.items()]
+
+
+def _gathered(cells: Iterable[Cell], done: Callable[[Cell], None] | None) -> list[Cell]:
+    found = []
+    for cell in cells:
+        found.append(cell)
+        if done is not None:
+            done(cell)
+    return found
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)

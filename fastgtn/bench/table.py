@@ -1,0 +1,48 @@
+"""A table with its remarks: Markdown for people, plain values for machines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastgtn.bench.measure import markdown
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a benchmark; cells are what is printed."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+    def markdown(self) -> str:
+        return f"### {self.title}\n\n{markdown(self.header, self.rows)}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that one benchmark has to say: tables, remarks, and the numbers behind them."""
+
+    title: str
+    command: str
+    tables: list[Table]
+    values: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """The page, ready for a README."""
+        parts = [f"## {self.title}", f"`{self.command}`", *(table.markdown() for table in self.tables)]
+        if self.notes:
+            parts.append("\n".join(f"- {note}" for note in self.notes))
+        return "\n\n".join(parts) + "\n"
+
+
+def spread(scores: dict[str, float] | None, digits: int = 2) -> str:
+    """Mean ± standard deviation in points."""
+    return "–" if scores is None else f"{100 * scores['mean']:.{digits}f} ± {100 * scores['std']:.{digits}f}"
+
+
+def bold_best(cells: Sequence[str], values: Sequence[float | None]) -> list[str]:
+    """The same cells with the largest value in bold."""
+    best = max((value for value in values if value is not None), default=None)
+    return [f"**{c}**" if v is not None and v == best else c for c, v in zip(cells, values, strict=True)]
