@@ -27,8 +27,12 @@ class Plan:
 
     @property
     def folder_name(self) -> str:
-        """A changed config is another cell: its results must not be mixed with those of an earlier one."""
-        text = self.config.model_dump_json(exclude={"fit": {"runs", "seed", "checkpoint_every", "tensorboard"}})
+        """A changed config is another cell: its results must not be mixed with those of an earlier one.
+
+        Keys at their defaults do not count, so that a version with more keys finds the cells of one with fewer.
+        """
+        free = {"fit": {"runs", "seed", "checkpoint_every", "tensorboard"}}
+        text = self.config.model_dump_json(exclude=free, exclude_defaults=True)
         return f"{dataset_name(self.dataset)}-{self.model}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
