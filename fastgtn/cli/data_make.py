@@ -1,20 +1,35 @@
 """`fastgtn data make`: graphs that are made, one command per kind."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fastgtn.cli.data_in import AsJson, Force, Out, check_free, report
+from fastgtn.cli.data_in import AsJson, Force, Out, check_free, report, step_bar
 from fastgtn.data import archive
+from fastgtn.data.oag import NUM_STEPS, make_oag
+from fastgtn.data.oag_shape import oag_shape
 from fastgtn.data.planted import make_planted
 
-app = typer.Typer(help="Make a graph whose right answer is known.", no_args_is_help=True)
+app = typer.Typer(help="Make a graph: with a planted answer, or as large as OAG.", no_args_is_help=True)
+
+
+class Precision(StrEnum):
+    """How features are stored."""
+
+    float16 = "float16"
+    float32 = "float32"
+
+
+Scale = Annotated[float, typer.Option(help="Factor on the numbers of nodes, edges, venues and targets.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same graph.")]
+Stored = Annotated[Precision, typer.Option(help="Precision of the stored features.")]
 
 
 @app.callback()
 def make() -> None:
-    """Make a graph whose right answer is known."""
+    """Make a graph: with a planted answer, or as large as OAG."""
 
 
 @app.command()
@@ -45,3 +60,42 @@ def planted(
     )  # fmt: skip
     archive.write(out, graph, task, planted=graph.planted, overwrite=force)
     report(graph, task, Path(out), as_json)
+
+
+@app.command("oag-nn")
+def oag_nn(
+    out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Make a graph of the shape of OAG-NN: 66 thousand nodes, 0.8 million edges."""
+    _make_oag("oag-nn", out, scale, seed, features, force=force, as_json=as_json)
+
+
+@app.command("oag-ml")
+def oag_ml(
+    out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Make a graph of the shape of OAG-ML: 227 thousand nodes, 4 million edges."""
+    _make_oag("oag-ml", out, scale, seed, features, force=force, as_json=as_json)
+
+
+@app.command("oag-cs")
+def oag_cs(
+    out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Make a graph of the shape of OAG-CS: 1.1 million nodes, 28 million edges."""
+    _make_oag("oag-cs", out, scale, seed, features, force=force, as_json=as_json)
+
+
+def _make_oag(
+    name: str, out: Path, scale: float, seed: int, features: Precision, *, force: bool, as_json: bool
+) -> None:
+    oag_shape(name, scale)  # refuse sizes before anything else is said
+    check_free(out, force)
+    with step_bar(NUM_STEPS + 1) as step:
+        graph, task = make_oag(name, scale=scale, seed=seed, half=features is Precision.float16, progress=step)
+        step(out.name)
+        archive.write(out, graph, task, meta=graph.meta, overwrite=force)
+    report(graph, task, out, as_json)
