@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fastgtn.models import Backbone, Features
-from fastgtn.models.baselines import GAT, GCN, GCNII, HGT, MLP, RGCN, JKNet, MixHop
+from fastgtn.models.baselines import GAT, GCN, GCNII, HAN, HGT, MLP, RGCN, JKNet, MixHop
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
 from fastgtn.training.sections import Amount, Count, Rate, Share
@@ -136,6 +136,22 @@ class RGCNOptions(BackboneOptions):
         return RGCN(
             features, self.hidden, relations, num_layers=self.num_layers, num_bases=self.num_bases,
             dropout=self.dropout,
+        )  # fmt: skip
+
+
+class HANOptions(AttentionOptions):
+    """Wang et al.; without `metapaths`, all that leave a node type and return in the next step."""
+
+    name: Literal["han"]
+    num_layers: Count = 1
+    metapaths: Annotated[tuple[str | Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
+    max_neighbors: Annotated[int, Field(ge=0)] = 100
+    attention_dropout: Share = 0.5
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
+        return HAN(
+            features, self.hidden, relations, metapaths=self.metapaths, num_layers=self.num_layers, heads=self.heads,
+            max_neighbors=self.max_neighbors, dropout=self.dropout, attention_dropout=self.attention_dropout,
         )  # fmt: skip
 
 

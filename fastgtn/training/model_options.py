@@ -13,6 +13,7 @@ from fastgtn.training.baseline_options import (
     GATOptions,
     GCNIIOptions,
     GCNOptions,
+    HANOptions,
     HGTOptions,
     JKNetOptions,
     MixHopOptions,
@@ -86,6 +87,7 @@ ModelOptions = Annotated[
     | MixHopOptions
     | GCNIIOptions
     | RGCNOptions
+    | HANOptions
     | HGTOptions,
     Field(discriminator="name"),
 ]

@@ -5,7 +5,7 @@ from typing import Any, Literal
 Preset = Literal["ours", "paper", "authors-2022"]
 Values = dict[str, Any]
 
-BASELINES = ("mlp", "gcn", "gat", "jk_net", "mixhop", "gcnii", "rgcn", "hgt")
+BASELINES = ("mlp", "gcn", "gat", "jk_net", "mixhop", "gcnii", "rgcn", "han", "hgt")
 
 # Baselines weigh and normalise edges by rules of their own.
 _BASELINE: Values = {

@@ -32,6 +32,12 @@ def edge_dots(edge_index: Tensor, q: Tensor, k: Tensor) -> Tensor:
     return out
 
 
+def edge_sums(edge_index: Tensor, received: Tensor, sent: Tensor, *, slope: float) -> Tensor:
+    """Leaky ReLU of the receiver's plus the sender's score [N, H] for every edge, [E, H]."""
+    out: Tensor = _EdgeSums.apply(edge_index, received, sent, slope)
+    return out
+
+
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: Tensor, logits: Tensor, values: Tensor, num_rows: int, kept: Tensor) -> Tensor:
@@ -67,6 +73,24 @@ class _EdgeDots(torch.autograd.Function):
         q_grad, k_grad = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (q, k))
         _dot_gradients(*(_array(tensor) for tensor in (edges, q, k, grad, q_grad, k_grad)))
         return None, q_grad, k_grad
+
+
+class _EdgeSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, edges: Tensor, received: Tensor, sent: Tensor, slope: float) -> Tensor:
+        ctx.slope, ctx.sizes = slope, (received.shape, sent.shape)
+        out = sent.new_empty(edges.size(1), sent.size(1))
+        _sums(_array(edges), _array(received), _array(sent), slope, _array(out))
+        ctx.save_for_backward(edges, out)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        edges, out = ctx.saved_tensors
+        received, sent = (grad.new_zeros(size) for size in ctx.sizes)
+        _sum_gradients(_array(edges), _array(out), _array(grad), ctx.slope, _array(received), _array(sent))
+        return None, received, sent, None
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -152,3 +176,26 @@ def _dot_gradients(
             for d in range(q.shape[2]):
                 q_grad[i, h, d] += grad[e, h] * k[j, h, d]
                 k_grad[j, h, d] += grad[e, h] * q[i, h, d]
+
+
+@kernel
+def _sums(edges: np.ndarray, received: np.ndarray, sent: np.ndarray, slope: float, out: np.ndarray) -> None:
+    slope = out.dtype.type(slope)
+    for e in range(edges.shape[1]):
+        j, i = edges[0, e], edges[1, e]
+        for h in range(out.shape[1]):
+            score = received[i, h] + sent[j, h]
+            out[e, h] = score if score > 0 else slope * score
+
+
+@kernel
+def _sum_gradients(
+    edges: np.ndarray, out: np.ndarray, grad: np.ndarray, slope: float, received: np.ndarray, sent: np.ndarray
+) -> None:
+    slope = out.dtype.type(slope)
+    for e in range(edges.shape[1]):
+        j, i = edges[0, e], edges[1, e]
+        for h in range(out.shape[1]):
+            change = grad[e, h] if out[e, h] > 0 else slope * grad[e, h]
+            received[i, h] += change
+            sent[j, h] += change

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCN2Conv, GCNConv, JumpingKnowledge, MixHopConv
 
 from fastgtn.models.backbone import Backbone
-from fastgtn.models.baselines.attention import attend
+from fastgtn.models.baselines.attention import attend, edge_sums
 from fastgtn.models.baselines.edge_list import EdgeList
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
@@ -50,8 +50,7 @@ class FusedGATConv(GATConv):  # type: ignore[misc]
 
     def edge_updater(self, edge_index: Tensor, *, alpha: tuple[Tensor, Tensor], **_: None) -> Tensor:
         """The scores of edges, before the softmax."""
-        sent, received = alpha
-        return F.leaky_relu(sent[edge_index[0]] + received[edge_index[1]], self.negative_slope)
+        return edge_sums(edge_index, alpha[1], alpha[0], slope=self.negative_slope)
 
     def propagate(self, edge_index: Tensor, *, x: tuple[Tensor, Tensor], alpha: Tensor, size: None = None) -> Tensor:  # noqa: ARG002
         return attend(edge_index, alpha, x[0], x[1].size(0), dropout=self.dropout if self.training else 0.0)

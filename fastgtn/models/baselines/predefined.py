@@ -1,0 +1,115 @@
+"""Meta-paths chosen by people: how they are written, and the graphs that they span."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from fastgtn.errors import InputError, nearest
+from fastgtn.relations import IDENTITY, Relation, RelationStack
+from fastgtn.relations.metapaths import MetaPath, PathNames
+
+Written = str | Sequence[str]  # "APA", or the names of relations from the target outwards: ["PA", "AP"]
+
+
+def metapaths_of(relations: Sequence[Relation], written: Sequence[Written] = ()) -> tuple[MetaPath, ...]:
+    """The meta-paths that a user wrote; if none, all that leave a node type and return in the next step."""
+    proper = [relation for relation in relations if relation != IDENTITY]
+    found = [_round_trip(path, proper) for path in written] or [
+        MetaPath.of([out, back])
+        for out in proper
+        for back in proper
+        if out.source != out.target and (back.source, back.target) == (out.target, out.source)
+    ]
+    if not found:
+        raise InputError(
+            "HAN needs meta-paths that return to the type they start from, over another type; this graph has none. "
+            "Take a model for homogeneous graphs, or write paths over its relations in model.metapaths."
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def neighbors_along(stack: RelationStack, path: MetaPath, nodes: Tensor, most: int) -> Tensor:
+    """Edges [from; to] between nodes that the path joins, and from each node to itself.
+
+    Args:
+        nodes: The nodes of the path's type in the order of their new numbers.
+        most: Keep those joined by most instances of the path; 0 for all.
+    """
+    product = sp.identity(stack.num_nodes, dtype=np.float32, format="csr")[nodes.numpy()]
+    for relation in path.relations:
+        rows, cols, _ = stack[stack.relations.index(relation)].coordinates()
+        shape = (stack.num_nodes, stack.num_nodes)
+        product = product @ sp.csr_matrix((np.ones(len(rows), np.float32), (rows.numpy(), cols.numpy())), shape)
+    joined = product[:, nodes.numpy()].tocoo()
+    apart = joined.row != joined.col
+    to, start = _heaviest(joined.row[apart], joined.col[apart], joined.data[apart], most)
+    every = np.arange(len(nodes))
+    return torch.from_numpy(np.stack([np.append(start, every), np.append(to, every)]))
+
+
+def _heaviest(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many entries per row. Ties are broken by a fixed shuffle: the order of ids may mean something."""
+    rows, cols = rows.astype(np.int64), cols.astype(np.int64)
+    if not most:
+        return rows, cols
+    shuffle = np.random.default_rng(0).permutation(len(rows))
+    order = shuffle[np.lexsort((-counts[shuffle], rows[shuffle]))]
+    rows, cols = rows[order], cols[order]
+    kept = np.arange(len(rows)) - np.searchsorted(rows, rows) < most
+    return rows[kept], cols[kept]
+
+
+def _round_trip(written: Written, relations: Sequence[Relation]) -> MetaPath:
+    path = _from_letters(written, relations) if isinstance(written, str) else _from_names(written, relations)
+    if path.types[0] != path.types[-1]:
+        raise InputError(
+            f"a meta-path of model.metapaths must end where it begins, but {_shown(written)} leads from "
+            f"{path.types[0]} to {path.types[-1]}."
+        )
+    return path
+
+
+def _from_letters(written: str, relations: Sequence[Relation]) -> MetaPath:
+    """``APCPA``; the relation in brackets where several join two types: ``A[writes]PA``."""
+    types = sorted({end for relation in relations for end in relation[::2]})
+    letters = PathNames(types, relations).letters
+    beginnings = "|".join(re.escape(word) for word in sorted(letters.values(), key=len, reverse=True))
+    if not re.fullmatch(rf"(?:(?:\[[^\]]+\])?(?:{beginnings}))+", written):
+        known = ", ".join(f"{letters[t]} {t}" for t in types)
+        raise InputError(f'the meta-path "{written}" cannot be read: write the letters of node types ({known}).')
+    words = re.findall(rf"(?:\[([^\]]+)\])?({beginnings})", written)
+    named = {letter: node_type for node_type, letter in letters.items()}
+    steps = []
+    for (_, near), (name, far) in pairwise(words):
+        found = [r for r in relations if (r.target, r.source) == (named[near], named[far]) and name in ("", r.name)]
+        if len(found) != 1:
+            options = ", ".join(r.name for r in relations if (r.target, r.source) == (named[near], named[far]))
+            hint = f"name one of them in brackets: {options}" if options else "they are not joined in this direction"
+            raise InputError(f'the meta-path "{written}" goes from {named[near]} to {named[far]}: {hint}.')
+        steps += found
+    if not steps:
+        raise InputError(f'the meta-path "{written}" has no step: write at least two letters.')
+    return MetaPath.of(steps)
+
+
+def _from_names(written: Sequence[str], relations: Sequence[Relation]) -> MetaPath:
+    steps = []
+    for name in written:
+        found = [r for r in relations if name in (r.name, str(r))]
+        if len(found) != 1:
+            answer = f"several relations have that name: {', '.join(map(str, found))}" if found else ""
+            raise InputError(f'no relation "{name}"; {answer or nearest(name, [r.name for r in relations])}')
+        steps += found
+    try:
+        return MetaPath.of(steps)
+    except ValueError as error:
+        raise InputError(f"the meta-path {_shown(written)} is broken: {error}") from None
+
+
+def _shown(written: Written) -> str:
+    return f'"{written}"' if isinstance(written, str) else f"[{', '.join(written)}]"
