@@ -1,0 +1,175 @@
+"""Tables say what the run folders say, go on where they stopped, and mark what could not be run."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fastgtn.bench import paper
+from fastgtn.bench.ablation import ablation_plans, ablation_report, non_local_attention
+from fastgtn.bench.cells import Cell, Plan, plan, run_cells
+from fastgtn.bench.nodes import compare, nodes_report, paired
+from fastgtn.cli import app
+from fastgtn.errors import InputError
+from fastgtn.training.config import Config
+from fastgtn.training.recipes import MODELS
+
+QUICK = {"model": {"hidden": 8}, "fit": {"epochs": 4}}
+
+
+def quick_plans(graph_file: Path, *models: str, runs: int = 2) -> list[Plan]:
+    return [plan(str(graph_file), model, runs=runs, seed=0, extra=QUICK) for model in models]
+
+
+def scored(model: str, val: float, tests: list[float], dataset: str = "imdb") -> Cell:
+    spread = {"micro_f1": {"mean": float(np.mean(tests)), "std": 0.0}}
+    runs = [{"test": {"micro_f1": score}} for score in tests]
+    return Cell(dataset, model, {"test": spread, "val": {"micro_f1": {"mean": val, "std": 0.0}}, "runs": runs})
+
+
+def test_a_table_has_the_numbers_of_the_run_folders(graph_file: Path, tmp_path: Path) -> None:
+    plans = quick_plans(graph_file, "mlp", "gtn")
+    cells = run_cells(plans, tmp_path / "bench")
+    report = nodes_report(cells, command="fastgtn bench nodes", seeds=[0, 1])
+    for one, row in zip(plans, report.tables[0].rows, strict=True):
+        stored = json.loads((tmp_path / "bench" / one.folder_name / "result.json").read_text())
+        test = stored["test"]["micro_f1"]
+        assert f"{100 * test['mean']:.2f} ± {100 * test['std']:.2f}" in row[1]
+    assert [row[0] for row in report.tables[0].rows] == ["MLP", "GTN"]
+    assert [table.title for table in report.tables[:2]] == ["micro-F1", "macro-F1"]
+    assert "| academic" in report.markdown()
+
+
+def test_a_finished_cell_is_read_and_a_changed_config_is_another_cell(graph_file: Path, tmp_path: Path) -> None:
+    (one,) = quick_plans(graph_file, "mlp", runs=1)
+    (first,) = run_cells([one], tmp_path)
+    result = tmp_path / one.folder_name / "seed-0" / "result.json"
+    written = result.stat().st_mtime_ns
+    (again,) = run_cells([one], tmp_path)
+    assert result.stat().st_mtime_ns == written
+    assert again.summary["test"] == first.summary["test"]
+    (more,) = run_cells(quick_plans(graph_file, "mlp", runs=2), tmp_path)
+    assert result.stat().st_mtime_ns == written
+    assert [run["seed"] for run in more.summary["runs"]] == [0, 1]
+    changed = plan(str(graph_file), "mlp", runs=1, seed=0, extra={"fit": {"epochs": 5}})
+    assert changed.folder_name != one.folder_name
+
+
+@pytest.mark.slow
+def test_cells_in_other_processes_are_the_same_cells(graph_file: Path, tmp_path: Path) -> None:
+    plans = quick_plans(graph_file, "mlp", runs=1)
+    (here,) = run_cells(plans, tmp_path / "here")
+    (there,) = run_cells(plans, tmp_path / "there", jobs=2)
+    assert there.summary["test"] == here.summary["test"]
+    with pytest.raises(InputError, match="--jobs is 0; it must be at least 1"):
+        run_cells(plans, tmp_path, jobs=0)
+
+
+def test_what_cannot_be_run_is_marked_with_its_reason(ring_file: Path, tmp_path: Path) -> None:
+    missing = plan("ppi", "mlp", runs=1, seed=0, extra=QUICK)
+    cells = run_cells([missing, *quick_plans(ring_file, "mlp", runs=1)], tmp_path / "bench", data_dir=tmp_path)
+    report = nodes_report(cells, command="", seeds=[0])
+    assert report.tables[0].rows == [["MLP", "– / 40.38", report.tables[0].rows[0][2]]]
+    assert any(note.startswith('not run: mlp on ppi: the dataset "ppi" is not in') for note in report.notes)
+    assert report.values["cells"][0]["reason"].startswith("the dataset")
+
+
+@pytest.mark.skipif("han" not in MODELS, reason="there is no HAN")
+def test_a_model_that_does_not_apply_is_marked(ring_file: Path, tmp_path: Path) -> None:
+    (cell,) = run_cells([plan(str(ring_file), "han", runs=1, seed=0)], tmp_path)
+    assert cell.reason
+    assert not cell.summary
+
+
+def test_ours_is_chosen_on_validation_and_meets_the_strongest_baseline() -> None:
+    cells = [
+        scored("gtn", 0.9, [0.70, 0.72, 0.74]), scored("fast_gtn", 0.8, [0.80, 0.81, 0.82]),
+        scored("gcn", 0.9, [0.60, 0.60, 0.60]), scored("gat", 0.1, [0.65, 0.66, 0.61]),
+    ]  # fmt: skip
+    found = compare(cells)
+    assert found is not None
+    assert (found["ours"], found["baseline"]) == ("gtn", "gat")
+    assert found["difference"] == pytest.approx(0.08)
+    assert compare(cells[:2]) is None
+
+
+def test_paired_tests_know_sure_differences_from_chance() -> None:
+    noise = np.array([0.01, -0.01, 0.02, -0.02, 0.0, 0.015, -0.005, 0.01, -0.02, 0.005])
+    sure, chance = paired(0.7 + noise, np.full(10, 0.6)), paired(0.7 + noise, np.full(10, 0.7))
+    assert sure["p_t_test"] is not None
+    assert chance["p_t_test"] is not None
+    assert sure["p_t_test"] < 0.001 < 0.5 < chance["p_t_test"]
+    assert sure["p_wilcoxon"] == pytest.approx(2 / 2**10)
+    assert paired(np.array([0.7]), np.array([0.6]))["p_t_test"] is None
+    assert paired(np.array([0.5, 0.5]), np.array([0.5, 0.5]))["p_wilcoxon"] is None
+
+
+def test_the_papers_numbers_are_those_of_its_tables() -> None:
+    assert paper.MICRO_F1["imdb", "fast_gtn_non_local"] == 64.63
+    assert paper.MICRO_F1["imdb", "fast_gtn"] == 60.23
+    assert paper.MICRO_F1["flickr", "mlp"] == 69.10
+    assert paper.MICRO_F1["cora", "gtn"] == 79.99
+    assert ("dblp", "mixhop") not in paper.MICRO_F1
+    assert set(paper.ABSENT) == {"oag-cs", "oag-ml", "oag-nn", "ppi"}
+
+
+def test_the_ablation_reads_the_attention_of_every_hop(graph_file: Path, tmp_path: Path) -> None:
+    plans = [
+        Plan(one.dataset, one.model, Config.of(one.config.model_dump(), QUICK, {"model": {"path_length": 3}}))
+        for one in ablation_plans([str(graph_file)], runs=2, seed=0)
+    ]
+    cells = run_cells(plans, tmp_path / "bench")
+    report = ablation_report(cells, command="", seeds=[0, 1])
+    by_model = {cell.model: cell for cell in cells}
+    assert list(by_model) == ["gtn", paper.NO_IDENTITY, "fast_gtn", "fast_gtn_non_local"]
+    folder = Path(by_model["fast_gtn_non_local"].summary["out"])
+    seeds = [np.load(folder / f"seed-{seed}" / "filters.npz") for seed in (0, 1)]
+    column = [str(name) for name in seeds[0]["relations"]].index("non_local")
+    first_applied = np.mean([file["layer_0"][2, :, column].mean() for file in seeds])
+    (weights,) = non_local_attention(by_model["fast_gtn_non_local"])
+    assert weights[0] == pytest.approx(first_applied)
+    assert len(weights) == 3
+    assert report.tables[1].rows[0][3] == ", ".join(f"{weight:.3f}" for weight in weights)
+    without = Config.from_toml(Path(by_model[paper.NO_IDENTITY].summary["out"]) / "config.toml")
+    assert not without.graph.identity
+    assert non_local_attention(Cell("imdb", "fast_gtn_non_local", reason="no data")) == []
+
+
+def test_the_command_prints_tables_and_json_and_keeps_files(graph_file: Path, tmp_path: Path) -> None:
+    words = [
+        "bench",
+        "nodes",
+        "--graph",
+        str(graph_file),
+        "--models",
+        "mlp",
+        "--runs",
+        "1",
+        "--out",
+        str(tmp_path / "b"),
+    ]
+    page = tmp_path / "table.md"
+    answer = CliRunner().invoke(app, [*words, "--markdown", str(page)])
+    assert answer.exit_code == 0
+    assert page.read_text() in answer.stdout
+    values = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert values["cells"][0]["model"] == "mlp"
+    assert values["seeds"] == [0]
+    refused = CliRunner().invoke(app, [*words, "--markdown", str(page)])
+    assert "exists already" in str(refused.exception)
+    assert CliRunner().invoke(app, [*words, "--markdown", str(page), "--force"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nodes", "--models", "gnc"], 'no model "gnc"'),
+        (["nodes", "--datasets", "imdb", "--graph", "x.npz"], "give one of them"),
+    ],
+)
+def test_wrong_words_are_refused(words: list[str], message: str) -> None:
+    answer = CliRunner().invoke(app, ["bench", *words])
+    assert isinstance(answer.exception, InputError)
+    assert message in str(answer.exception)
