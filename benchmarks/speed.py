@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.graphs import random_stack, stack_of
-from fastgtn.bench.measure import interleaved, markdown, peak_memory
 from benchmarks.other_ways import Coalesced, PerRelation
+from fastgtn.bench.measure import interleaved, markdown, peak_memory
 from fastgtn.models.gtn import convolve
-from fastgtn.relations import RelationStack, kernels
+from fastgtn.relations import RelationStack
 from fastgtn.relations.compile import kernel, run_ranges
 from fastgtn.relations.nearest import largest_products
+from fastgtn.relations.row_sums import add_rows
 
 Hop = Callable[[Tensor, Tensor], Tensor]
 
@@ -196,7 +197,7 @@ def _gather(first: int, last: int, col: np.ndarray, weights: np.ndarray, table: 
         start, stop = len(col) * piece // 64, len(col) * (piece + 1) // 64
         for block in range(start, stop, 256):
             end = min(block + 256, stop)
-            kernels._add_rows(flat, 0, width, width, col, weights, 0, block, end, one, total, flat[:0], 0)
+            add_rows(flat, 0, width, width, col, weights, block, end, one, total, total, 0)
 
 
 def main() -> None:

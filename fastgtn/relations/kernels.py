@@ -1,142 +1,18 @@
 """The fused kernels: one pass over the edges for all relations and channels, forward and backward.
 
-The inner loop is the only place where time goes: add up rows of a table, 256 bytes at a time, in registers.
-Numba does not vectorise a loop over several gathered rows by itself, so this one step is written in LLVM.
+Threads share the arrays, so nothing inside a loop over rows may count references to them: no views, and no calls of
+other kernels, which numba accompanies with atomic counters. What is called there are the functions of `row_sums`.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from fastgtn.relations.compile import kernel, run_ranges
+from fastgtn.relations.row_sums import add_rows, add_segments
 from fastgtn.relations.segments import Segments
 
 Array = np.ndarray
-
-_EDGES_AHEAD = 12  # how far rows are fetched in advance
-
-
-def _sum_of_rows(num_bytes: int) -> Callable[..., float]:
-    """Make ``f(table, at, width, col, val, shift, start, stop, scale, out, probe, place)``, on blocks of n numbers.
-
-    It computes ``total = sum(val[e - shift] * table[col[e] * width + at :][:n] for e in range(start, stop))`` in
-    registers, adds ``scale * total`` to ``out[place :][:n]``, and returns the inner product of `total` with
-    ``probe[place :][:n]``, or zero if there is no probe; n numbers fill `num_bytes`.
-    """
-
-    @intrinsic
-    def block(_, table, at, width, col, val, shift, start, stop, scale, out, probe, place):  # type: ignore[no-untyped-def]  # noqa: ARG001
-        size, number = types.intp, table.dtype
-        signature = number(table, size, size, col, val, size, size, size, number, out, probe, size)
-        return signature, _generate
-
-    def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        table_t, col_t, val_t, out_t, probe_t = (signature.args[k] for k in (0, 3, 4, 9, 10))
-        table, at, width, col, val, shift, start, stop, scale, out, probe, place = args
-        number = table_t.dtype.bitwidth // 8
-        vector = ir.VectorType(context.get_value_type(table_t.dtype), num_bytes // number)
-
-        def data(array_type: Any, array: Any) -> Any:
-            return context.make_array(array_type)(context, builder, array).data
-
-        def block_at(pointer: Any, index: Any) -> Any:
-            return builder.bitcast(builder.gep(pointer, [index]), vector.as_pointer())
-
-        def load(pointer: Any, index: Any) -> Any:
-            loaded = builder.load(block_at(pointer, index))
-            loaded.align = number
-            return loaded
-
-        def spread(value: Any) -> Any:
-            undefined = ir.Constant(vector, ir.Undefined)
-            first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(
-                first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
-            )
-
-        def multiply_add(a: Any, b: Any, c: Any) -> Any:
-            return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
-
-        def prefetch(edge: Any) -> None:
-            """Ask for the rows of a few edges further on, beyond the end of this sum: short rows hide no latency."""
-            last = builder.sub(context.make_array(col_t)(context, builder, col).nitems, ir.Constant(edge.type, 1))
-            ahead = builder.add(edge, ir.Constant(edge.type, _EDGES_AHEAD))
-            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
-            row = builder.sext(builder.load(builder.gep(col_p, [ahead])), at.type)
-            place = builder.gep(table_p, [builder.add(builder.mul(row, width), at)])
-            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-            call = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0"
-            )
-            for line in range(0, num_bytes, 64):
-                address = builder.gep(builder.bitcast(place, byte), [ir.Constant(at.type, line)])
-                builder.call(call, [address, word(0), word(3), word(1)])
-
-        table_p, col_p, val_p, out_p = data(table_t, table), data(col_t, col), data(val_t, val), data(out_t, out)
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
-        builder.store(ir.Constant(vector, None), total)  # the stack slot is shared by all turns of a caller's loop
-        with cgutils.for_range_slice(builder, start, stop, ir.Constant(start.type, 1), inc=True) as (edge, _):
-            row = builder.sext(builder.load(builder.gep(col_p, [edge])), at.type)
-            weight = builder.load(builder.gep(val_p, [builder.sub(edge, shift)]))
-            weight = context.cast(builder, weight, val_t.dtype, table_t.dtype)
-            numbers = load(table_p, builder.add(builder.mul(row, width), at))
-            builder.store(multiply_add(numbers, spread(weight), builder.load(total)), total)
-            prefetch(edge)
-        result = builder.load(total)
-        written = builder.store(multiply_add(result, spread(scale), load(out_p, place)), block_at(out_p, place))
-        written.align = number
-        dot = cgutils.alloca_once_value(builder, ir.Constant(vector.element, 0.0))
-        builder.store(ir.Constant(vector.element, 0.0), dot)
-        probes = context.make_array(probe_t)(context, builder, probe)
-        with builder.if_then(builder.icmp_signed(">", probes.nitems, ir.Constant(probes.nitems.type, 0))):
-            products = builder.fmul(result, load(probes.data, place))
-            kind = ir.FunctionType(vector.element, [vector.element, vector])
-            name = f"llvm.vector.reduce.fadd.v{vector.count}f{number * 8}"
-            reduce = cgutils.get_or_insert_function(builder.module, kind, name)
-            zero = ir.Constant(vector.element, 0.0)
-            builder.store(builder.call(reduce, [zero, products], fastmath=("reassoc",)), dot)
-        return builder.load(dot)
-
-    return block
-
-
-_blocks_256, _blocks_128, _blocks_64, _blocks_32 = (_sum_of_rows(n) for n in (256, 128, 64, 32))
-
-
-@kernel
-def _add_rows(
-    x: Array, at: int, d: int, width: int, col: Array, val: Array, shift: int, start: int, stop: int,
-    scale: float, out: Array, probe: Array, place: int,
-) -> float:  # fmt: skip
-    """Add a weighted sum of table rows, d numbers from `at` on, to `out`; returns its product with the probe."""
-    dot = 0.0
-    k = 0
-    lanes = 256 // x.itemsize
-    while k + lanes <= d:
-        dot += _blocks_256(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
-        k += lanes
-    if k + lanes // 2 <= d:
-        dot += _blocks_128(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
-        k += lanes // 2
-    if k + lanes // 4 <= d:
-        dot += _blocks_64(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
-        k += lanes // 4
-    if k + lanes // 8 <= d:
-        dot += _blocks_32(x, at + k, width, col, val, shift, start, stop, scale, out, probe, place + k)
-        k += lanes // 8
-    while k < d:
-        total = x.dtype.type(0)
-        for e in range(start, stop):
-            total += val[e - shift] * x[np.int64(col[e]) * width + at + k]
-        out[place + k] += scale * total
-        if probe.size > 0:
-            dot += total * probe[place + k]
-        k += 1
-    return dot
 
 
 @kernel
@@ -145,33 +21,18 @@ def _sweep(
     alpha: Array, diag: Array, x: Array, out: Array, keep: bool,
 ) -> None:  # fmt: skip
     """Compute chunks of rows of ``out = diag * x + sum_t alpha_t A_t x``; with `keep`, add to what `out` holds."""
-    num_channels = alpha.shape[0]
+    num_channels, num_relations = alpha.shape
     width = out.shape[1]
     d = width // num_channels
-    flat, flat_out, nothing = x.reshape(-1), out.reshape(-1), x.reshape(-1)[:0]
-    own, one = np.empty(1, np.int32), np.ones(1, x.dtype)
-    room = 256
-    weights = np.empty(num_channels * room, x.dtype)
+    flat, flat_out, flat_alpha = x.reshape(-1), out.reshape(-1), alpha.reshape(-1)
     for i in range(chunks[first], chunks[last]):
-        start, stop = seg_ptr[row_ptr[i]], seg_ptr[row_ptr[i + 1]]
-        if stop - start > room:
-            room = 2 * (stop - start)
-            weights = np.empty(num_channels * room, x.dtype)
-        for s in range(row_ptr[i], row_ptr[i + 1]):
-            for c in range(num_channels):
-                weight = alpha[c, relation[s]]
-                shift = c * room - start
-                for e in range(seg_ptr[s], seg_ptr[s + 1]):
-                    weights[shift + e] = weight * val[e]
-        own[0] = i
         for c in range(num_channels):
-            at, place = c * d, i * width + c * d
-            if not keep:
-                flat_out[place : place + d] = 0
-            if i < diag.shape[0]:  # a row's own column has its own number; there may be more columns than rows
-                _add_rows(flat, at, d, width, own, one, 0, 0, 1, diag[i, c], flat_out, nothing, place)
-            # one number per edge and channel, then a single run over all edges of the row
-            _add_rows(flat, at, d, width, col, weights, start - c * room, start, stop, one[0], flat_out, nothing, place)
+            has_own = i < diag.shape[0]  # a row's own column has its own number; there may be more columns than rows
+            own = diag[i, c] if has_own else alpha.dtype.type(0)
+            add_segments(
+                flat, i, c * d, d, width, row_ptr[i], row_ptr[i + 1], relation, seg_ptr, col, val,
+                flat_alpha, c * num_relations, has_own, own, keep, flat_out,
+            )  # fmt: skip
 
 
 @kernel
@@ -191,15 +52,16 @@ def _sweep_with_dots(
             for c in range(num_channels):
                 at, place = c * d, i * width + c * d
                 if not keep:
-                    flat_out[place : place + d] = 0
+                    for k in range(place, place + d):
+                        flat_out[k] = 0
                 if i < diag.shape[0]:
-                    diag_grad[i, c] = _add_rows(
-                        flat, at, d, width, own, one, 0, 0, 1, diag[i, c], flat_out, flat_probe, place
+                    diag_grad[i, c] = add_rows(
+                        flat, at, d, width, own, one, 0, 1, diag[i, c], flat_out, flat_probe, place
                     )
                 for s in range(row_ptr[i], row_ptr[i + 1]):
                     t = relation[s]
-                    alpha_grad[chunk, c, t] += _add_rows(
-                        flat, at, d, width, col, val, 0, seg_ptr[s], seg_ptr[s + 1], alpha[c, t],
+                    alpha_grad[chunk, c, t] += add_rows(
+                        flat, at, d, width, col, val, seg_ptr[s], seg_ptr[s + 1], alpha[c, t],
                         flat_out, flat_probe, place,
                     )  # fmt: skip
 
