@@ -16,6 +16,7 @@ from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.segments import Segments
 
 LOOKED_AT = 1 << 24  # numbers of a feature matrix that are looked through for NaN
+ROWS_AT_ONCE = 1024  # of stored features, while they are copied: what is between stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,7 @@ class Features:
             where, local = _located(block, nodes, self.num_rows)
             matrix = block.matrix
             if matrix is not None:
-                matrix = matrix.select(local) if isinstance(matrix, SparseMatrix) else _whole(matrix[local])
+                matrix = matrix.select(local) if isinstance(matrix, SparseMatrix) else _rows(matrix, local)
             kept = local if block.nodes is None else block.nodes[local]
             blocks.append(FeatureBlock(block.key, where, kept, matrix, block.width))
         return Features(tuple(blocks), nodes.numel(), in_order=False)
@@ -245,6 +246,13 @@ def _some_rows(values: Tensor) -> Tensor:
     return values[:: 1 + values.numel() // LOOKED_AT]
 
 
-def _whole(rows: Tensor) -> Tensor:
-    """Features may be stored in half precision; nothing is computed in it."""
-    return rows.float() if rows.dtype == torch.float16 else rows
+def _rows(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Some rows. Features may be stored in half precision; nothing is computed in it."""
+    dtype = torch.float32 if matrix.dtype == torch.float16 else matrix.dtype
+    if matrix.requires_grad or matrix.device.type != "cpu" or dtype != torch.float32:
+        return matrix[rows].to(dtype)
+    # memory from numpy, which asks for huge pages: page faults would take longer than the copying
+    out = torch.from_numpy(np.empty((len(rows), matrix.size(1)), np.float32))
+    for place, part in zip(out.split(ROWS_AT_ONCE), rows.split(ROWS_AT_ONCE), strict=True):
+        place.copy_(matrix.index_select(0, part))
+    return out

@@ -120,3 +120,18 @@ def test_half_precision_is_stored_but_not_computed_in():
     chosen = features.select(torch.tensor([4, 1])).blocks[0].matrix
     assert chosen.dtype == torch.float32
     assert chosen.equal(x[[4, 1]].float())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_chosen_rows_are_the_rows(dtype):
+    x = torch.randn(3000, 7).to(dtype)
+    for size in (0, 1, 1024, 2500):
+        rows = torch.randperm(3000)[:size]
+        chosen = Features.of(x).select(rows).blocks[0].matrix
+        assert chosen.equal(x[rows].to(torch.float64 if dtype == torch.float64 else torch.float32))
+
+
+def test_chosen_rows_pass_gradients_on():
+    x = torch.randn(4, 2, requires_grad=True)
+    Features.of(x).select(torch.tensor([2, 0])).blocks[0].matrix.sum().backward()
+    assert x.grad.tolist() == [[1, 1], [0, 0], [1, 1], [0, 0]]
