@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from fastgtn.models import Backbone, Features
 from fastgtn.relations import Relation
@@ -9,7 +10,9 @@ from fastgtn.training.sections import Count, Section, Share
 
 
 class BackboneOptions(Section):
-    """What all models have."""
+    """What all models have. A model that reads no features has embeddings for all nodes instead."""
+
+    reads_features: ClassVar[bool] = True
 
     name: str
     hidden: Count = 64

@@ -1,12 +1,12 @@
 """The keys of the baselines. What each model is, and what its defaults come from, is in docs/training.md."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fastgtn.models import Backbone, Features
-from fastgtn.models.baselines import GAT, GCN, GCNII, HAN, HGT, MLP, RGCN, JKNet, MixHop
+from fastgtn.models.baselines import GAT, GCN, GCNII, HAN, HGT, MLP, RGCN, JKNet, MixHop, Node2Vec, WalkOptions
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
 from fastgtn.training.sections import Amount, Count, Rate, Share
@@ -21,6 +21,30 @@ class MLPOptions(BackboneOptions):
 
     def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
         return MLP(features, self.hidden, num_layers=self.num_layers, dropout=self.dropout)
+
+
+class Node2VecOptions(BackboneOptions):
+    """Grover and Leskovec: embeddings from walks, and a linear classifier."""
+
+    reads_features: ClassVar[bool] = False
+
+    name: Literal["node2vec"]
+    num_layers: Literal[1] = 1
+    dropout: Share = 0.0
+    walk_length: Annotated[int, Field(ge=2)] = 20
+    walks_per_node: Count = 10
+    window: Count = 5
+    negatives: Count = 5
+    p: Rate = 1.0
+    q: Rate = 1.0
+
+    @property
+    def summary(self) -> str:
+        return f"{self.label} · {counted(self.walks_per_node, 'walk')} of {self.walk_length} nodes from each"
+
+    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
+        walks = WalkOptions(self.walk_length, self.walks_per_node, self.window, self.negatives, self.p, self.q)
+        return Node2Vec(features, self.hidden, walks, dropout=self.dropout)
 
 
 class ConvolutionOptions(BackboneOptions):

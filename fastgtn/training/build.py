@@ -31,7 +31,8 @@ class Inputs:
     @staticmethod
     def of(graph: HeteroData, config: Config) -> "Inputs":
         """Prepare a graph as the config says."""
-        return Inputs(build_stack(graph, config.graph), build_features(graph, config.features), config.graph)
+        read = graph if config.model.reads_features else without_features(graph)
+        return Inputs(build_stack(graph, config.graph), build_features(read, config.features), config.graph)
 
     @cached_property
     def stack(self) -> RelationStack:
@@ -117,6 +118,14 @@ def build_features(graph: HeteroData, options: FeatureOptions) -> Features:
     if options.normalize == "none":
         return features
     return features.map({b.key: _row_normalized(b.matrix) for b in features.blocks if b.matrix is not None})
+
+
+def without_features(graph: HeteroData) -> HeteroData:
+    """The nodes alone: every type is then embedded."""
+    bare = HeteroData()
+    for node_type in graph.node_types:
+        bare[node_type].num_nodes = graph[node_type].num_nodes
+    return bare
 
 
 def build_model(

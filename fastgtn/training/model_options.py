@@ -18,6 +18,7 @@ from fastgtn.training.baseline_options import (
     JKNetOptions,
     MixHopOptions,
     MLPOptions,
+    Node2VecOptions,
     RGCNOptions,
 )
 from fastgtn.training.presets import Preset
@@ -81,6 +82,7 @@ class MetaPathOptions(BackboneOptions):
 ModelOptions = Annotated[
     MetaPathOptions
     | MLPOptions
+    | Node2VecOptions
     | GCNOptions
     | GATOptions
     | JKNetOptions
