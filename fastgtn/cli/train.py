@@ -13,6 +13,7 @@ from fastgtn.data.catalog import BUILT_IN, PAPER
 from fastgtn.errors import InputError
 from fastgtn.training import Config, toml
 from fastgtn.training.config import is_path, read_values
+from fastgtn.training.distributed import joined
 from fastgtn.training.presets import PRESETS
 from fastgtn.training.recipes import MODELS, model_values, recipe, recipes
 from fastgtn.training.runs import stored_config, train
@@ -49,8 +50,12 @@ def train_command(
         chosen = Config.of(stored_config(out).model_dump(), {"fit": numbers}, toml.settings(settings or ()))
     else:
         chosen = choose_config(config, place or dataset, model, {"fit": numbers}, settings or [])
-    with ProgressBar(chosen) as bar:
-        summary = train(chosen, out=out, resume=resume, data_dir=data_dir, listener=bar)
+    with joined() as team:
+        if not team.leads:  # the first process speaks for all
+            train(chosen, out=out, resume=resume, data_dir=data_dir, team=team)
+            return
+        with ProgressBar(chosen) as bar:
+            summary = train(chosen, out=out, resume=resume, data_dir=data_dir, listener=bar, team=team)
     if as_json:
         emit_json(summary)
         return

@@ -18,6 +18,7 @@ from fastgtn.errors import InputError
 from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.config import Config
+from fastgtn.training.distributed import ALONE, Team
 from fastgtn.training.inference import logit_blocks, representations
 from fastgtn.training.label_shift import shifted_scores
 from fastgtn.training.loop import Record, State, optimise, selection_metric
@@ -81,13 +82,18 @@ def fit_inputs(
         resume: May replace the state before the first step.
         watch: Is shown the state after every epoch.
     """
-    return _chosen(inputs, task, config, train_inputs(inputs, task, config, resume=resume, watch=watch))
+    return chosen(inputs, task, config, train_inputs(inputs, task, config, resume=resume, watch=watch))
 
 
 def train_inputs(
-    inputs: Inputs, task: NodeTask, config: Config, *, resume: Watch | None = None, watch: Watch | None = None
-) -> State:
-    """Train and choose the epoch; the test split plays no part."""
+    inputs: Inputs, task: NodeTask, config: Config, *, resume: Watch | None = None, watch: Watch | None = None,
+    team: Team = ALONE,
+) -> State:  # fmt: skip
+    """Train and choose the epoch; the test split plays no part.
+
+    Args:
+        team: The processes that train together; each of them calls this.
+    """
     check(inputs, task, config)
     task = task.balanced() if config.fit.class_weights == "balanced" else task
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to move
@@ -105,7 +111,7 @@ def train_inputs(
             if watch is not None:
                 watch(state)
 
-        optimise(state, plan_passes(inputs, task, model, config), task, config.fit, after_epoch)
+        optimise(state, plan_passes(inputs, task, model, config, team), task, config.fit, after_epoch, team)
     return state
 
 
@@ -127,7 +133,7 @@ def predict_logits(model: NodeClassifier, inputs: Inputs, target: str) -> Tensor
     return torch.cat(list(logit_blocks(model, representations(model, inputs, target))))
 
 
-def _chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Result:
+def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Result:
     """Take the weights of the best epoch; here, and only here, the test split is scored."""
     if state.best is None:
         raise InputError("no epoch was trained, so there are no weights to choose.")

@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import platform
 import statistics
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from fastgtn.errors import InputError
 from fastgtn.training import toml
 from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config, is_path
+from fastgtn.training.distributed import ALONE, Team, is_restarted, may_restart
 from fastgtn.training.files import alone_in, read_json, write_json, write_text
-from fastgtn.training.fit import check
+from fastgtn.training.fit import check, chosen
 from fastgtn.training.loop import State
 from fastgtn.training.schema import Schema
 from fastgtn.training.seed_run import SeedRun
@@ -37,14 +39,18 @@ class Listener:
 
 def train(
     config: Config, *, out: str | Path | None = None, resume: bool = False, data_dir: str | Path | None = None,
-    listener: Listener | None = None,
+    listener: Listener | None = None, team: Team = ALONE,
 ) -> dict[str, Any]:  # fmt: skip
     """Train all seeds of a config into a folder; the summary is also in its `result.json`.
 
     Args:
         out: The run folder; by default the next free ``runs/<dataset>-<model>-<number>``.
         resume: Continue a run of the same config: finished seeds are kept, an unfinished one goes on exactly.
+        team: The processes that train together; each of them calls this, one of them writes.
     """
+    if out is None and may_restart():
+        raise InputError("torchrun --max-restarts continues a run: name its folder with --out.")
+    resume = resume or is_restarted()
     graph, task = load(config.dataset, data_dir=data_dir, seed=config.split_seed)
     if task is None:
         raise InputError(f"{config.dataset} has no labels and splits, so there is nothing to learn: add a task.")
@@ -52,19 +58,20 @@ def train(
     record = {"dataset": name_of(config), "data_checksum": data_checksum, "versions": versions()}
     inputs = Inputs.of(graph, config)
     check(inputs, task, config)
-    folder = open_folder(config, None if out is None else Path(out), record, resume=resume)
+    folder = team.tell(lambda: open_folder(config, None if out is None else Path(out), record, resume=resume))
     schema = Schema.of(graph, inputs, task)
     listener = listener or Listener()
     listener.started(inputs, task, folder)
     runs: list[dict[str, Any]] = []
-    with alone_in(folder):
+    with alone_in(folder) if team.leads else nullcontext():
         for seed in range(config.fit.seed, config.fit.seed + config.fit.runs):
-            one = SeedRun(folder / f"seed-{seed}", config.for_seed(seed), schema, graph)
-            result = one.finished()
+            one = SeedRun(folder / f"seed-{seed}", config.for_seed(seed), schema, graph, team)
+            result = team.tell(one.finished)
             if result is None:
                 result = _train_seed(one, inputs, task, record, listener)
             runs.append({key: result[key] for key in RUN_KEYS if key in result})
-            write_json(folder / "result.json", summary(config, runs, folder))
+            if team.leads:
+                write_json(folder / "result.json", summary(config, runs, folder))
             listener.seed_done(runs[-1])
     return summary(config, runs, folder)
 
@@ -73,14 +80,19 @@ def _train_seed(
     one: SeedRun, inputs: Inputs, task: NodeTask, record: dict[str, Any], listener: Listener
 ) -> dict[str, Any]:
     seed = one.config.fit.seed
-    result = one.train(inputs, task, lambda state: listener.epoch_done(seed, state))
-    facts = {
-        "seed": seed, "epoch": result.epoch, "val": result.val, "test": result.test,
-        "seconds": round(result.seconds, 3), "peak_memory_mb": round(result.peak_memory_mb, 1),
-        "speed": result.speed, "model": one.config.model.label, **record,
-    }  # fmt: skip
-    one.store(result, task, facts)
-    return facts
+    state = one.train(inputs, task, lambda state: listener.epoch_done(seed, state))
+
+    def finish() -> dict[str, Any]:
+        result = chosen(inputs, task, one.config, state)
+        facts = {
+            "seed": seed, "epoch": result.epoch, "val": result.val, "test": result.test,
+            "seconds": round(result.seconds, 3), "peak_memory_mb": round(result.peak_memory_mb, 1),
+            "speed": result.speed, "model": one.config.model.label, **record,
+        }  # fmt: skip
+        one.store(result, task, facts)
+        return facts
+
+    return one.team.tell(finish)
 
 
 def summary(config: Config, runs: list[dict[str, Any]], folder: Path) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from fastgtn.errors import InputError
 from fastgtn.training import checkpoint
 from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config, FitOptions
+from fastgtn.training.distributed import ALONE, Team, is_launched
 from fastgtn.training.files import damaged, read_json, write_json, write_text, write_whole
-from fastgtn.training.fit import Result, Watch, fit_inputs
+from fastgtn.training.fit import Result, Watch, train_inputs
 from fastgtn.training.loop import DivergedError, Record, State
 from fastgtn.training.predictions import prediction_tables, write_table
 from fastgtn.training.schema import Schema
@@ -28,21 +29,24 @@ class SeedRun:
     config: Config
     schema: Schema
     graph: HeteroData
+    team: Team = ALONE
 
     def finished(self) -> dict[str, Any] | None:
         """The stored result, if there is one."""
         path = self.folder / "result.json"
         return read_json(path) if path.exists() else None
 
-    def train(self, inputs: Inputs, task: NodeTask, show: Watch) -> Result:
+    def train(self, inputs: Inputs, task: NodeTask, show: Watch) -> State:
         """Train from the last checkpoint, or from the beginning; a diverged run keeps its history."""
-        write_text(self.folder / "config.toml", self.config.to_toml())
-        recorder = _Recorder(self.folder, self.config.fit, show)
+        if self.team.leads:
+            write_text(self.folder / "config.toml", self.config.to_toml())
+        recorder = _Recorder(self.folder, self.config.fit, show, writes=self.team.leads)
         try:
-            return fit_inputs(inputs, task, self.config, resume=recorder.resume, watch=recorder.watch)
+            return train_inputs(inputs, task, self.config, resume=recorder.resume, watch=recorder.watch, team=self.team)
         except DivergedError as error:
-            write_history(self.folder, recorder.history)
-            write_json(self.folder / "failed.json", {"error": str(error), "epoch": len(recorder.history)})
+            if self.team.leads:
+                write_history(self.folder, recorder.history)
+                write_json(self.folder / "failed.json", {"error": str(error), "epoch": len(recorder.history)})
             raise DivergedError(f"{error} The history is in {self.folder}.") from None
         finally:
             recorder.close()
@@ -63,22 +67,27 @@ class SeedRun:
 
 
 class _Recorder:
-    """Writes checkpoints, the history and TensorBoard's events while a seed is trained."""
+    """Writes checkpoints, the history and TensorBoard's events while a seed is trained.
 
-    def __init__(self, folder: Path, options: FitOptions, show: Watch) -> None:
-        self.folder, self.options, self.show = folder, options, show
+    Of several processes only one writes. What torchrun has started it may start again at any time, so there every
+    epoch is kept.
+    """
+
+    def __init__(self, folder: Path, options: FitOptions, show: Watch, *, writes: bool) -> None:
+        self.folder, self.options, self.show, self.writes = folder, options, show, writes
+        self.every = 1 if is_launched() else options.checkpoint_every
         self.history: list[Record] = []
         self.board: Any = None
 
     def resume(self, state: State) -> None:
         checkpoint.restore(self.folder, state, read_history(self.folder))
         self.history = state.history
-        if self.options.tensorboard:
+        if self.options.tensorboard and self.writes:
             self.board = tensorboard_writer(self.folder, state.epoch + 1)
 
     def watch(self, state: State) -> None:
-        every = self.options.checkpoint_every
-        if state.epoch == self.options.epochs or (every and state.epoch % every == 0):
+        is_due = state.epoch == self.options.epochs or (self.every and state.epoch % self.every == 0)
+        if self.writes and is_due:
             write_history(self.folder, state.history)  # before the checkpoint: it must have every epoch of it
             checkpoint.save(self.folder, state)
         if self.board is not None:

@@ -1,0 +1,123 @@
+"""Several processes train as one would; a killed one is started again, and nothing is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from quick_config import quick
+
+from fastgtn.data import archive
+from fastgtn.errors import InputError
+from fastgtn.training import train
+from fastgtn.training.checkpoint import read_tensors
+from fastgtn.training.distributed import ALONE, Team, joined
+
+TESTS = Path(__file__).parents[1]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+
+# dropout draws its numbers in each process anew: without it the results agree to rounding
+CASES: dict[str, dict[str, Any]] = {
+    "full": {"model": {"dropout": 0.0}, "fit": {"class_weights": "balanced", "epochs": 4}},
+    "batches": {"model": {"dropout": 0.0}, "batch": {"size": 16, "fanouts": [4, 3]}, "fit": {"clip": 0.5, "epochs": 4}},
+    "non-local": {
+        "model": {"dropout": 0.0, "non_local": {"enabled": True}}, "batch": {"size": 16, "fanouts": 4},
+        "fit": {"epochs": 2},
+    },
+    "relational": {
+        "model": {"name": "rgcn", "dropout": 0.0}, "batch": {"size": 16, "fanouts": [2, 1]}, "fit": {"epochs": 3},
+    },
+}  # fmt: skip
+# three processes for batches of two targets: one has nothing to do, and must take part all the same
+UNEVEN = {"model": {"name": "gtn", "dropout": 0.0}, "batch": {"size": 2, "fanouts": 2}, "fit": {"epochs": 1}}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, academic: Any) -> Path:
+    """All cases with one and with several processes."""
+    folder = tmp_path_factory.mktemp("together")
+    archive.write(folder / "academic.npz", *academic)
+    jobs = [(name, size, case) for name, case in CASES.items() for size in (1, 2)]
+    jobs += [("uneven", size, UNEVEN) for size in (1, 3)]
+    words = [str(TESTS / "train_together.py"), str(folder), str(folder / "academic.npz"), json.dumps(jobs)]
+    subprocess.run([sys.executable, *words], check=True, cwd=TESTS, env=os.environ | ONE_THREAD)
+    return folder
+
+
+def history(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "seed-0" / "history.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("case", "size"), [*((name, 2) for name in CASES), ("uneven", 3)])
+def test_several_processes_train_as_one_would(trained: Path, case: str, size: int) -> None:
+    alone, together = trained / f"{case}-1", trained / f"{case}-{size}"
+    for one, other in zip(history(alone), history(together), strict=True):
+        assert other == pytest.approx(one, rel=1e-3)
+    names = [str(path.relative_to(alone)) for path in sorted(alone.rglob("*")) if path.is_file()]
+    assert names == [str(path.relative_to(together)) for path in sorted(together.rglob("*")) if path.is_file()]
+    weights, others = (read_tensors(folder / "seed-0/checkpoint/state.safetensors")[0] for folder in (alone, together))
+    for name in weights:
+        if name.startswith("model."):
+            torch.testing.assert_close(others[name], weights[name], rtol=1e-3, atol=2e-4)
+    one, other = (json.loads((folder / "result.json").read_text())["runs"][0] for folder in (alone, together))
+    assert (other["epoch"], other["val"]) == (one["epoch"], pytest.approx(one["val"]))
+
+
+def test_parts_cover_everything_once_and_are_even() -> None:
+    for size in (1, 2, 3, 7):
+        parts = [Team(rank, size).part(17) for rank in range(size)]
+        assert [n for part in parts for n in range(17)[part]] == list(range(17))
+        lengths = [part.stop - part.start for part in parts]
+        assert max(lengths) - min(lengths) <= 1
+
+
+def test_without_torchrun_there_is_one_process() -> None:
+    with joined() as team:
+        assert team is ALONE
+
+
+def test_a_run_that_may_be_restarted_needs_a_folder(graph_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    with pytest.raises(InputError, match="--max-restarts continues a run: name its folder with --out"):
+        train(quick(graph_file))
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_started_again_and_nothing_is_lost(graph_file: Path, tmp_path: Path) -> None:
+    environment = os.environ | ONE_THREAD | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "3"]
+    torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "-m", "fastgtn", "train"]
+    words = ["--graph", str(graph_file), "--json", "--set", "fit.epochs=40", "--set", "batch.size=16"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    undisturbed = subprocess.run(
+        [*torchrun, *words, "--out", whole], env=environment, stdout=subprocess.PIPE, check=True
+    )
+    process = subprocess.Popen([*torchrun, *words, "--out", cut], env=environment, stdout=subprocess.PIPE)
+    while len(history_lines(cut)) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    assert len(history_lines(cut)) < 40
+    os.kill(worker_of(process.pid), signal.SIGKILL)
+    output, _ = process.communicate()
+    assert process.returncode == 0
+    first, second = json.loads(undisturbed.stdout), json.loads(output)
+    assert second["test"] == first["test"]
+    assert history(cut) == history(whole)
+    one, other = (read_tensors(folder / "seed-0/model.safetensors")[0] for folder in (whole, cut))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def history_lines(folder: Path) -> list[str]:
+    path = folder / "seed-0" / "history.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def worker_of(parent: int) -> int:
+    """A process that torchrun has started: the last one."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return int(children[-1])
