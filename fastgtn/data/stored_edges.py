@@ -1,11 +1,10 @@
-"""Stored relations as edge lists: tens of millions of edges are checked and unfolded in one pass."""
+"""Stored relations as edge lists: tens of millions of edges in less than a second."""
 
 import numpy as np
 
 from fastgtn.data.arrays import Array
 from fastgtn.data.stored import StoredNodes
 from fastgtn.errors import InputError
-from fastgtn.relations.compile import kernel
 
 
 def edge_list(nodes: StoredNodes, key: str, edge_type: tuple[str, str, str]) -> tuple[Array, Array | None]:
@@ -40,19 +39,10 @@ def _unfolded(nodes: StoredNodes, key: str, source: str, target: str) -> Array |
     first, last = (nodes.members[source][k] for k in (0, -1))
     if indptr[first] != 0 or indptr[last + 1] != len(indices) or bool(np.any(indptr[1:] < indptr[:-1])):
         return None
-    edges = np.empty((2, len(indices)), np.int64)
     start, stop = nodes.members[target][0], nodes.members[target][-1] + 1
-    is_right = _unfold(np.asarray(indptr[first : last + 2]), np.asarray(indices), start, stop, edges)
-    return edges if is_right else None
-
-
-@kernel
-def _unfold(indptr: Array, indices: Array, start: int, stop: int, edges: Array) -> bool:
-    """Write [row; column − start] of each entry; False when a column is outside start … stop − 1."""
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            if indices[e] < start or indices[e] >= stop:
-                return False
-            edges[0, e] = i
-            edges[1, e] = indices[e] - start
-    return True
+    if len(indices) and not start <= indices.min() <= indices.max() < stop:
+        return None
+    edges = np.empty((2, len(indices)), np.int64)
+    edges[0] = np.repeat(np.arange(last + 1 - first), np.diff(indptr[first : last + 2]))
+    np.subtract(indices, start, out=edges[1], dtype=np.int64)
+    return edges
