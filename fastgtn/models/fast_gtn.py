@@ -19,6 +19,7 @@ from fastgtn.models.gtn import GTN
 from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
 from fastgtn.models.learned import learned_graphs
 from fastgtn.models.non_local import NON_LOCAL, NonLocal, NonLocalOptions
+from fastgtn.models.unrolled import UnrolledRows
 from fastgtn.relations import IDENTITY, Hops, Relation, RelationStack
 
 
@@ -52,7 +53,11 @@ class FastGTNLayer(nn.Module):
         """From ``Z [W_1 | … | W_C]`` of the inputs [M, C·d] to the representations of the targets."""
         z = z.unflatten(1, (self.num_channels, -1))  # [M, C, d]
         h = self.propagate(z, hops)
-        out = self.gamma * z[: h.size(0)] + (1 - self.gamma) * h
+        return self.combine(z[: h.size(0)], h)
+
+    def combine(self, own: Tensor, h: Tensor) -> Tensor:
+        """From the targets' own part and what the hops bring, [B, C, d], to their representations."""
+        out = self.gamma * own + (1 - self.gamma) * h
         if self.bias is not None:
             out = out + self.bias
         result: Tensor = self.aggregate(out)
@@ -172,13 +177,16 @@ class FastGTN(Backbone):
         """The layers; a ModuleList does not know what it holds."""
         return cast(list[FastGTNLayer], list(self.layers))
 
-    def forward(self, x: Input, graph: Graph) -> Tensor:
+    def forward(self, x: Input, graph: Graph | UnrolledRows) -> Tensor:
         """Representations [N, out], or of the planned targets only.
 
         Args:
             x: Features of all nodes, dense or sparse; with a plan, of ``hops.inputs``.
-            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter.
+            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter, or rows
+                that were unrolled.
         """
+        if isinstance(graph, UnrolledRows):
+            return self._forward_unrolled(Features.of(x), graph)
         features, hops = plan_hops(x, graph, self.relations, self.num_hops)
         if self.needs_all_rows and hops.inputs is not None:
             raise InputError("non-local operations need all rows: pass the stack instead of a plan for some rows.")
@@ -189,6 +197,12 @@ class FastGTN(Backbone):
             stop = self.num_hops - number * self.path_length  # the first layer reads the inputs: the last hops
             z = layer(z, hops[stop - self.path_length : stop])
         return z
+
+    def _forward_unrolled(self, features: Features, rows: UnrolledRows) -> Tensor:
+        rows.require(features, self.relations, self.num_hops, means=False)
+        layer = self.typed_layers()[0]
+        own = self.input(features).unflatten(1, (self.num_channels, -1))  # [B, C, d]
+        return layer.combine(own, rows.sums(own, self.input, layer.filters()))
 
 
 def insert_non_local(relations: Sequence[Relation]) -> tuple[Relation, ...]:

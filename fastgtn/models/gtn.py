@@ -17,6 +17,7 @@ from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
 from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
 from fastgtn.models.learned import learned_graphs
+from fastgtn.models.unrolled import UnrolledRows
 from fastgtn.relations import Hops, Relation, RelationStack
 from fastgtn.relations.checks import check_non_negative
 
@@ -84,13 +85,16 @@ class GTN(Backbone):
         """How each GNN layer joins its channels; a ModuleList does not know what it holds."""
         return cast(list[ChannelAggregation], list(self.aggregates))
 
-    def forward(self, x: Input, graph: Graph) -> Tensor:
+    def forward(self, x: Input, graph: Graph | UnrolledRows) -> Tensor:
         """Representations [N, out], or of the planned targets only.
 
         Args:
             x: Features of all nodes, dense or sparse; with a plan, of ``hops.inputs``.
-            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter.
+            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter, or rows
+                that were unrolled.
         """
+        if isinstance(graph, UnrolledRows):
+            return self._forward_unrolled(Features.of(x), graph)
         features, hops = plan_hops(x, graph, self.relations, self.num_hops)
         check_non_negative(min(operator.smallest_value for operator in hops), "GTN divides by degrees, so it")
         filters = self.filters()
@@ -104,6 +108,18 @@ class GTN(Backbone):
             wide = z[:, None].expand(-1, self.num_channels, -1)  # W is shared: every channel starts from ZW
             z = aggregate(convolve(wide, hops[stop - self.path_length : stop], filters, self.gamma))
         return z
+
+    def _forward_unrolled(self, features: Features, rows: UnrolledRows) -> Tensor:
+        rows.require(features, self.relations, self.num_hops, means=True)
+        own = self.input(features)
+        mean, degree = rows.means(own, self.input, self.filters())
+        reached = (degree > 0).to(own.dtype)
+        if self.biases is not None:
+            own, mean = own + self.biases[0], mean + reached * self.biases[0]
+        if self.path_length == 1:
+            degree = degree.to(own.dtype)
+            return self.aggregations()[0](add_loops(degree * mean, degree, own[:, None], self.gamma))
+        return self.aggregations()[0](add_loops(mean, reached, own[:, None], self.gamma))
 
     def learned_graphs(self, stack: RelationStack, *, top: int | None = None, max_memory: float = 2e9) -> RelationStack:
         r"""The meta-path graphs :math:`A_c` themselves, one relation per channel.
@@ -124,11 +140,15 @@ def convolve(z: Tensor, hops: Hops, filters: Tensor, gamma: float) -> Tensor:
     own = z[: hops.num_targets]
     if len(hops) == 1:
         degree = hops.operators[0].apply(torch.ones_like(z[:, :, :1]), filters[0])
-        total = degree + gamma
-        return (hops.operators[0].apply(z, filters[0]) + gamma * own) / torch.where(total > 0, total, 1.0)
+        return add_loops(hops.operators[0].apply(z, filters[0]), degree, own, gamma)
     mean, reached = path_means(z, hops, filters)
-    total = reached.to(z.dtype) + gamma
-    return (mean + gamma * own) / torch.where(total > 0, total, 1.0)
+    return add_loops(mean, reached.to(z.dtype), own, gamma)
+
+
+def add_loops(messages: Tensor, degree: Tensor, own: Tensor, gamma: float) -> Tensor:
+    """Give each row a self-loop of weight γ, and divide by its degree, which is `degree` without that."""
+    total = degree + gamma
+    return (messages + gamma * own) / torch.where(total > 0, total, 1.0)
 
 
 def path_means(z: Tensor, hops: Hops, filters: Tensor) -> tuple[Tensor, Tensor]:
