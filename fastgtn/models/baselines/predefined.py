@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fastgtn.errors import InputError, nearest
 from fastgtn.relations import IDENTITY, Relation, RelationStack
+from fastgtn.relations.compile import kernel
 from fastgtn.relations.metapaths import MetaPath, PathNames
 
 Written = str | Sequence[str]  # "APA", or the names of relations from the target outwards: ["PA", "AP"]
@@ -40,28 +41,46 @@ def neighbors_along(stack: RelationStack, path: MetaPath, nodes: Tensor, most: i
         nodes: The nodes of the path's type in the order of their new numbers.
         most: Keep those joined by most instances of the path; 0 for all.
     """
-    product = sp.identity(stack.num_nodes, dtype=np.float32, format="csr")[nodes.numpy()]
-    for relation in path.relations:
-        rows, cols, _ = stack[stack.relations.index(relation)].coordinates()
-        shape = (stack.num_nodes, stack.num_nodes)
-        product = product @ sp.csr_matrix((np.ones(len(rows), np.float32), (rows.numpy(), cols.numpy())), shape)
-    joined = product[:, nodes.numpy()].tocoo()
-    apart = joined.row != joined.col
-    to, start = _heaviest(joined.row[apart], joined.col[apart], joined.data[apart], most)
+    half = len(path) // 2  # both halves are thin where the whole is wide: APC and CPA before APCPA
+    left, right = (_product(stack, part) for part in (path.relations[:half], path.relations[half:]))
+    joined = (left[nodes.numpy()] @ right[:, nodes.numpy()]).tocsr()
+    joined.setdiag(0)
+    joined.eliminate_zeros()
+    to, start = _heaviest(joined.indptr, joined.indices, joined.data, nodes.numpy(), most or len(nodes))
     every = np.arange(len(nodes))
     return torch.from_numpy(np.stack([np.append(start, every), np.append(to, every)]))
 
 
-def _heaviest(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many entries per row. Ties are broken by a fixed shuffle: the order of ids may mean something."""
-    rows, cols = rows.astype(np.int64), cols.astype(np.int64)
-    if not most:
-        return rows, cols
-    shuffle = np.random.default_rng(0).permutation(len(rows))
-    order = shuffle[np.lexsort((-counts[shuffle], rows[shuffle]))]
-    rows, cols = rows[order], cols[order]
-    kept = np.arange(len(rows)) - np.searchsorted(rows, rows) < most
-    return rows[kept], cols[kept]
+def _product(stack: RelationStack, relations: Sequence[Relation]) -> sp.csr_matrix:
+    """How many instances of a path join each two nodes."""
+    shape = (stack.num_nodes, stack.num_nodes)
+    product = sp.identity(stack.num_nodes, dtype=np.float64, format="csr")
+    for relation in relations:
+        rows, cols, _ = stack[stack.relations.index(relation)].coordinates()
+        product = product @ sp.csr_matrix((np.ones(len(rows)), (rows.numpy(), cols.numpy())), shape)
+    return product
+
+
+@kernel
+def _heaviest(
+    ptr: np.ndarray, col: np.ndarray, counts: np.ndarray, nodes: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many entries per row. Ties are broken by a hash of both nodes: the order of ids may mean something."""
+    rows, cols = np.empty(len(col), np.int64), np.empty(len(col), np.int64)
+    size = 0
+    for i in range(len(ptr) - 1):
+        count = ptr[i + 1] - ptr[i]
+        scores = np.empty(count)
+        for e in range(count):
+            mixed = np.uint64(nodes[i]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(nodes[col[ptr[i] + e]])
+            mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+            scores[e] = counts[ptr[i] + e] + float(mixed >> np.uint64(12)) / 4503599627370496.0
+        least = np.partition(scores, count - most)[count - most] if count > most else 0.0
+        for e in range(count):
+            if scores[e] >= least:
+                rows[size], cols[size] = i, col[ptr[i] + e]
+                size += 1
+    return rows[:size], cols[:size]
 
 
 def _round_trip(written: Written, relations: Sequence[Relation]) -> MetaPath:
