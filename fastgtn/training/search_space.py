@@ -68,6 +68,15 @@ MODEL: dict[str, Range] = {
 }
 # What single models have of their own, or otherwise.
 OWN: dict[str, dict[str, Range]] = {
+    "node2vec": {
+        "num_layers": Choice((1,)),
+        "features.normalize": Choice(("none",)),
+        "walk_length": Choice((10, 20, 40)),
+        "window": Choice((3, 5, 10)),
+        "p": Choice((0.25, 1.0, 4.0)),
+        "q": Choice((0.25, 1.0, 4.0)),
+    },
+    "han": {"num_layers": Choice((1, 2))},
     "jk_net": {"num_layers": Choice((2, 3, 4))},
     "gcnii": {"num_layers": Choice((2, 4, 8, 16))},
     "gtn": {
