@@ -6,6 +6,8 @@ from fastgtn.data.arrays import Array
 from fastgtn.data.stored import StoredNodes
 from fastgtn.errors import InputError
 
+ROWS_AT_ONCE = 1 << 14  # unfolded: little memory between the file and the edge list, used again and again
+
 
 def edge_list(nodes: StoredNodes, key: str, edge_type: tuple[str, str, str]) -> tuple[Array, Array | None]:
     """The edges [from; to] of a stored matrix, numbered within their node types, and their weights if it has any."""
@@ -43,6 +45,9 @@ def _unfolded(nodes: StoredNodes, key: str, source: str, target: str) -> Array |
     if len(indices) and not start <= indices.min() <= indices.max() < stop:
         return None
     edges = np.empty((2, len(indices)), np.int64)
-    edges[0] = np.repeat(np.arange(last + 1 - first), np.diff(indptr[first : last + 2]))
+    ends = indptr[first : last + 2]
+    for row in range(0, len(ends) - 1, ROWS_AT_ONCE):
+        part = ends[row : row + ROWS_AT_ONCE + 1]
+        edges[0, part[0] : part[-1]] = np.repeat(np.arange(row, row + len(part) - 1), np.diff(part))
     np.subtract(indices, start, out=edges[1], dtype=np.int64)
     return edges
