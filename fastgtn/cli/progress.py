@@ -12,9 +12,12 @@ from fastgtn.relations import IDENTITY
 from fastgtn.training import Config
 from fastgtn.training.build import Inputs
 from fastgtn.training.loop import State
+from fastgtn.training.memory import MemoryPlan
 from fastgtn.training.runs import Listener, name_of
 
 MAIN_METRICS = {"ndcg": "NDCG", "micro_f1": "micro-F1"}  # the first that a task has is shown
+
+LARGE = 1_000_000  # edges from which on the memory is spoken of
 
 
 class ProgressBar(Listener):
@@ -42,8 +45,11 @@ class ProgressBar(Listener):
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self.folder is not None:
             stderr.print(f"stopped; continue with: fastgtn train --resume --out {self.folder}", markup=False)
 
-    def started(self, inputs: Inputs, task: NodeTask, folder: Path) -> None:  # noqa: ARG002
+    def started(self, inputs: Inputs, task: NodeTask, folder: Path, plan: MemoryPlan) -> None:  # noqa: ARG002
         self.inputs, self.folder = inputs, folder
+        if inputs.raw.num_edges > LARGE:
+            words = [f"{name.removesuffix('_gb').replace('_', ' ')} {gb:.1f} GB" for name, gb in plan.to_json().items()]
+            stderr.print(f"memory about: {' · '.join(words)}", markup=False)
 
     def epoch_done(self, seed: int, state: State) -> None:
         if self.bar.disable:

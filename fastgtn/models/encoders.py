@@ -64,6 +64,8 @@ class InputLinear(nn.Module):
         matrix = block.matrix
         if matrix is None:
             return weight if block.nodes is None else weight[block.nodes]
+        if isinstance(matrix, Tensor) and matrix.dtype == torch.float16:
+            matrix = matrix.float()  # stored in half, computed in whole
         if self.training and self.dropout:
             matrix = (
                 matrix.dropout(self.dropout) if isinstance(matrix, SparseMatrix) else F.dropout(matrix, self.dropout)

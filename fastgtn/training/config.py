@@ -50,6 +50,7 @@ class FitOptions(Section):
     label_shift: Literal["none", "em"] = "none"
     checkpoint_every: Annotated[int, Field(ge=0)] = 20
     tensorboard: bool = False
+    max_memory_gb: Amount = 0.0
 
 
 class Config(Section):

@@ -19,9 +19,11 @@ from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.config import Config
 from fastgtn.training.distributed import ALONE, Team
+from fastgtn.training.free_memory import require_memory
 from fastgtn.training.inference import logit_blocks, representations
 from fastgtn.training.label_shift import shifted_scores
 from fastgtn.training.loop import Record, State, optimise, selection_metric
+from fastgtn.training.memory import plan_memory
 from fastgtn.training.passes import plan_passes
 
 Watch = Callable[[State], None]
@@ -70,6 +72,7 @@ def fit(graph: HeteroData, task: NodeTask, config: Config | Mapping[str, Any] | 
     """
     if not isinstance(config, Config):
         config = Config.from_toml(config) if isinstance(config, str | Path) else Config.of(config or {})
+    require_memory(plan_memory(graph, task, config), config)
     return fit_inputs(Inputs.of(graph, config), task, config)
 
 

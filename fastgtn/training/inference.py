@@ -12,11 +12,10 @@ from fastgtn.relations import derived_seed
 from fastgtn.training.batch_options import BatchOptions
 from fastgtn.training.batches import Batcher, made_ahead
 from fastgtn.training.build import Inputs, Plan
-from fastgtn.training.memory import feature_bytes, pass_bytes
+from fastgtn.training.memory import PASS_BYTES, feature_bytes, pass_bytes
 
 Mode = Literal["rows", "all", "blocks", "batches"]
 KEPT_BYTES = 1e9  # a pass over the wanted rows that takes less is prepared once and kept
-PASS_BYTES = 4e9  # what one pass may take; fixed, so that results do not depend on how much memory is free just now
 LOGIT_BYTES = 64e6  # logits at once
 BLOCK_ROWS = 1 << 16
 NON_LOCAL_NODES = 50_000  # non-local operations compare all pairs of nodes: with more, only those of a batch

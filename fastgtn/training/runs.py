@@ -16,13 +16,16 @@ from fastgtn.training.config import Config, is_path
 from fastgtn.training.distributed import ALONE, Team, is_restarted, may_restart
 from fastgtn.training.files import alone_in, read_json, write_json, write_text
 from fastgtn.training.fit import check, chosen
+from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State
+from fastgtn.training.memory import MemoryPlan, plan_memory
 from fastgtn.training.schema import Schema
 from fastgtn.training.seed_run import SeedRun
 
 RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed")
 FREE_KEYS = {  # they change no weights of a seed
-    "fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard", "batch.prefetch",
+    "fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard", "fit.max_memory_gb",
+    "batch.prefetch",
 }  # fmt: skip
 PACKAGES = ("fastgtn", "torch", "torch_geometric", "numba", "numpy")
 
@@ -30,7 +33,7 @@ PACKAGES = ("fastgtn", "torch", "torch_geometric", "numba", "numpy")
 class Listener:
     """Is told what happens in a run; this one keeps silent."""
 
-    def started(self, inputs: Inputs, task: NodeTask, folder: Path) -> None: ...
+    def started(self, inputs: Inputs, task: NodeTask, folder: Path, plan: MemoryPlan) -> None: ...
 
     def epoch_done(self, seed: int, state: State) -> None: ...
 
@@ -56,12 +59,14 @@ def train(
         raise InputError(f"{config.dataset} has no labels and splits, so there is nothing to learn: add a task.")
     data_checksum = checksum(config.dataset, data_dir=data_dir)
     record = {"dataset": name_of(config), "data_checksum": data_checksum, "versions": versions()}
+    plan = plan_memory(graph, task, config)
+    require_memory(plan, config)
     inputs = Inputs.of(graph, config)
     check(inputs, task, config)
     folder = team.tell(lambda: open_folder(config, None if out is None else Path(out), record, resume=resume))
     schema = Schema.of(graph, inputs, task)
     listener = listener or Listener()
-    listener.started(inputs, task, folder)
+    listener.started(inputs, task, folder, plan)
     runs: list[dict[str, Any]] = []
     with alone_in(folder) if team.leads else nullcontext():
         for seed in range(config.fit.seed, config.fit.seed + config.fit.runs):
@@ -71,9 +76,9 @@ def train(
                 result = _train_seed(one, inputs, task, record, listener)
             runs.append({key: result[key] for key in RUN_KEYS if key in result})
             if team.leads:
-                write_json(folder / "result.json", summary(config, runs, folder))
+                write_json(folder / "result.json", summary(config, runs, folder, plan))
             listener.seed_done(runs[-1])
-    return summary(config, runs, folder)
+    return summary(config, runs, folder, plan)
 
 
 def _train_seed(
@@ -95,7 +100,7 @@ def _train_seed(
     return one.team.tell(finish)
 
 
-def summary(config: Config, runs: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
+def summary(config: Config, runs: list[dict[str, Any]], folder: Path, plan: MemoryPlan) -> dict[str, Any]:
     """All runs and, for each metric, their mean and sample standard deviation (n − 1; 0 for one run)."""
     return {
         "dataset": name_of(config),
@@ -103,6 +108,7 @@ def summary(config: Config, runs: list[dict[str, Any]], folder: Path) -> dict[st
         "runs": runs,
         "val": _spread([run["val"] for run in runs]),
         "test": _spread([run["test"] for run in runs]),
+        "memory_plan": plan.to_json(),
         "out": str(folder),
     }
 
