@@ -23,7 +23,7 @@ from fastgtn.errors import InputError
 from fastgtn.training import Config, train
 from fastgtn.training.recipes import MODELS
 from fastgtn.training.search_space import Choice, flat, nested, search_space
-from fastgtn.training.tune import Budget, Search, tune, without_test
+from fastgtn.training.tune import Budget, Search, StopWatch, tune, without_test
 from fastgtn.training.tune_study import is_alive, open_study
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
@@ -165,6 +165,12 @@ def test_a_diverging_trial_is_given_up_and_the_search_goes_on(
 def test_time_ends_a_search_after_its_first_result(graph_file: Path, tmp_path: Path) -> None:
     result = quick_tune(graph_file, tmp_path / "search", 50, minutes=1e-6)
     assert (result["trials"], result["scored"]) == (1, 1)
+
+
+def test_time_that_went_to_others_does_not_count() -> None:
+    watch = StopWatch()
+    time.sleep(0.2)
+    assert watch.seconds() < 0.1
 
 
 def test_every_model_has_a_space_that_makes_valid_configs() -> None:
