@@ -27,6 +27,7 @@ class ProgressBar(Listener):
         self.config = config
         self.inputs: Inputs | None = None
         self.folder: Path | None = None
+        self.has_said_propagation = False
         layout = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"),
             TimeRemainingColumn(),
@@ -52,6 +53,7 @@ class ProgressBar(Listener):
             stderr.print(f"memory about: {' · '.join(words)}", markup=False)
 
     def epoch_done(self, seed: int, state: State) -> None:
+        self._say_propagation(state)
         if self.bar.disable:
             return
         if seed not in self.tasks:
@@ -60,6 +62,19 @@ class ProgressBar(Listener):
         val = {name.removeprefix("val_"): value for name, value in record.items()}
         self.bar.update(
             self.tasks[seed], completed=state.epoch, facts=f"loss {record['loss']:.3f} · val {main_metric(val)}"
+        )
+
+    def _say_propagation(self, state: State) -> None:
+        """Once, where there was something to choose."""
+        chosen = state.propagation
+        if self.has_said_propagation or chosen is None or chosen.implicit_cost is None or chosen.unrolled_cost is None:
+            return
+        self.has_said_propagation = True
+        stderr.print(
+            f"propagation {chosen.chosen} ({chosen.reason}): implicit {chosen.implicit_cost / 1e6:,.1f} million per "
+            f"epoch, unrolled {chosen.unrolled_cost / 1e6:,.1f} million · {chosen.paths} paths, "
+            f"{chosen.megabytes:,.1f} MB",
+            markup=False,
         )
 
     def seed_done(self, run: dict[str, Any]) -> None:

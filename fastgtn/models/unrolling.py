@@ -50,6 +50,7 @@ class Unrolling:
     hops: Hops
     rows: Tensor
     features: Features
+    kinds: Tensor  # the feature block of every node of the graph
     steps: tuple[HopSteps, ...]
     trie: PathTrie
     means: bool  # GTN divides by degrees
@@ -75,7 +76,7 @@ class Unrolling:
         most = min(MOST_PATHS, most_bytes / max(1, 4 * len(rows) * narrowest))
         steps = split(hops)
         trie = unroll(hops, steps, kinds[hops.inputs], num_kinds=len(features.blocks), signed=not means, most=int(most))
-        return Unrolling(hops, rows, features, steps, trie, means)
+        return Unrolling(hops, rows, features, kinds, steps, trie, means)
 
     @property
     def num_paths(self) -> int:
@@ -89,9 +90,22 @@ class Unrolling:
         return len(self.rows) * sum(per_row)
 
     @property
+    def mixed_size(self) -> int:
+        """Numbers that are left of the tables for each channel, before the product with its weights."""
+        widths = [b.width for n, b in enumerate(self.features.blocks) if len(self.trie.ending_at(n))]
+        return len(self.rows) * sum(widths)
+
+    @property
     def one_time_cost(self) -> int:
         """Numbers that are read to compute the tables."""
         return sum(self._products(n).cost * block.width for n, block in enumerate(self.features.blocks))
+
+    def entries(self, nodes: Tensor | None) -> float:
+        """Stored feature entries of some nodes, as if all nodes of a block had equally many; None for all."""
+        number = torch.bincount(self.kinds, minlength=len(self.features.blocks)).clamp(min=1)
+        mine = number if nodes is None else torch.bincount(self.kinds[nodes], minlength=len(number))
+        stored = [_num_entries(block.matrix) for block in self.features.blocks]
+        return float((torch.tensor(stored) * mine / number).sum())
 
     def compute(self, *, on_disk: bool = False) -> UnrolledRows:
         """Compute the tables, in memory or in a file that goes with them."""
@@ -136,6 +150,12 @@ class Unrolling:
         for place, column in products.of(ones):
             degrees[:, place] = column[:, 0]
         return degrees
+
+
+def _num_entries(matrix: Matrix | None) -> int:
+    if matrix is None:
+        return 0
+    return matrix.numel() if isinstance(matrix, Tensor) else matrix.values.numel()
 
 
 def _columns(matrix: Matrix, part: slice) -> Tensor:

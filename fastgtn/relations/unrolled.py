@@ -127,7 +127,9 @@ class _Search:
     def _add(self, parent: int, word: Word, taken: int, nodes: Tensor, enter: Tensor, stay: Tensor) -> _Place:
         number = len(self.words)
         if number > self.most:
-            raise TooManyPathsError(f"the hops have more than {self.most:,} paths.")
+            raise TooManyPathsError(
+                f"there are more than {self.most:,} paths to unroll: take fewer hops, or let them run over edges."
+            )
         can_wait = bool(stay.any()) or (number > 0 and self.can_wait[parent])
         used = len(word) == len(self.hops) or can_wait
         self.words.append(word)

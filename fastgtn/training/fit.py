@@ -25,6 +25,7 @@ from fastgtn.training.label_shift import shifted_scores
 from fastgtn.training.loop import Record, State, optimise, selection_metric
 from fastgtn.training.memory import plan_memory
 from fastgtn.training.passes import plan_passes
+from fastgtn.training.propagation import Propagation, check_propagation
 
 Watch = Callable[[State], None]
 
@@ -44,6 +45,7 @@ class Result:
     seconds: float
     peak_memory_mb: float
     speed: dict[str, float]  # targets per second, and the shares of sampling, gathering and computing
+    propagation: Propagation | None  # for GTN and FastGTN: over edges, or with unrolled rows
 
     @property
     def logits(self) -> Tensor:
@@ -114,7 +116,9 @@ def train_inputs(
             if watch is not None:
                 watch(state)
 
-        optimise(state, plan_passes(inputs, task, model, config, team), task, config.fit, after_epoch, team)
+        passes = plan_passes(inputs, task, model, config, team)
+        state.propagation = passes.propagation
+        optimise(state, passes, task, config.fit, after_epoch, team)
     return state
 
 
@@ -127,7 +131,8 @@ def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
             f'per node; this is "{task.kind}", with {len(task.val)} validation and {len(task.test_nodes)} test nodes.'
         )
     with torch.random.fork_rng(devices=[]):
-        build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+    check_propagation(model, config)
 
 
 @torch.no_grad()
@@ -153,7 +158,7 @@ def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Resu
     scores.pop("loss", None)
     return Result(
         config, inputs, state.model, state.best.epoch, scores, test, state.history, z, state.seconds, _peak_memory(),
-        state.speed.summary(),
+        state.speed.summary(), state.propagation,
     )  # fmt: skip
 
 

@@ -31,13 +31,13 @@ class Inference:
 
     def __init__(
         self, inputs: Inputs, model: NodeClassifier, rows: Tensor, options: BatchOptions | None = None, *,
-        seed: int = 0, budget: float = PASS_BYTES,
+        seed: int = 0, budget: float = PASS_BYTES, plan: Plan | None = None,
     ) -> None:  # fmt: skip
         self.inputs, self.rows, self.seed, self.budget = inputs, rows, seed, budget
         self.options = options or BatchOptions()
-        self.mode = chosen_mode(inputs, model, self.options, budget)
-        self.plan: Plan | None = None
-        if self.mode in ("rows", "all"):
+        self.mode = chosen_mode(inputs, model, self.options, budget) if plan is None else "rows"
+        self.plan = plan
+        if plan is None and self.mode in ("rows", "all"):
             self.plan = (inputs.plan if self.mode == "rows" else inputs.plan_all)(model, rows)
 
     def logits(self, model: NodeClassifier) -> Iterator[Tensor]:

@@ -21,6 +21,7 @@ from fastgtn.models import NodeClassifier
 from fastgtn.training.config import FitOptions
 from fastgtn.training.distributed import ALONE, Team
 from fastgtn.training.passes import Passes, Step
+from fastgtn.training.propagation import Propagation
 
 Weights = dict[str, Tensor]
 Record = dict[str, Any]  # one line of the history: epoch, loss, val_loss, val_micro_f1 …
@@ -78,6 +79,7 @@ class State:
     history: list[Record] = field(default_factory=list)
     seconds: float = 0.0
     speed: Speed = field(default_factory=Speed)
+    propagation: Propagation | None = None  # how logits are computed; not part of a checkpoint
 
     @staticmethod
     def start(model: NodeClassifier, options: FitOptions) -> "State":

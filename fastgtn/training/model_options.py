@@ -49,6 +49,7 @@ class MetaPathOptions(BackboneOptions):
     activation: Activation = "relu"
     bias: bool = False
     filter_init_std: Amount = 0.1
+    propagation: Literal["auto", "implicit", "unrolled"] = "auto"
     non_local: NonLocal = NonLocal()
 
     @property

@@ -15,6 +15,7 @@ from fastgtn.training.build import Inputs, Plan
 from fastgtn.training.config import Config
 from fastgtn.training.distributed import ALONE, Team
 from fastgtn.training.inference import Inference
+from fastgtn.training.propagation import Propagation, choose
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,7 @@ class Passes(Protocol):
 
     num_steps: int
     val_labels: Tensor
+    propagation: Propagation | None
 
     def steps(self, epoch: int) -> Generator[Step, None, None]:
         """The steps of an epoch; the first epoch is 0."""
@@ -60,6 +62,7 @@ class WholeGraph:
     targets: int
     weight: float
     share: float
+    propagation: Propagation | None
     validation: Inference | None  # None: the rows of validation, if any, follow those of training in the same pass
     val_labels: Tensor
     num_steps: int = 1
@@ -70,17 +73,22 @@ class WholeGraph:
         """Training and validation in a pass of their own."""
         mine, weight, share = _shares(task, task.train.labels, team)
         rows = inputs.rows(task.target, task.train.nodes[mine])
-        validation, val_labels = _validation(inputs, task, model, config, team)
+        val_rows = inputs.rows(task.target, task.val.nodes[team.part(len(task.val))])
+        choice = choose(inputs, model, config, rows, val_rows)
+        validation, val_labels = _validation(inputs, task, model, config, team, choice.val)
         return WholeGraph(
-            inputs.plan(model, rows), task.train.labels[mine], len(task.train), weight, share, validation, val_labels
-        )
+            choice.train or inputs.plan(model, rows), task.train.labels[mine], len(task.train), weight, share,
+            choice.propagation, validation, val_labels,
+        )  # fmt: skip
 
     def joined_if_cheaper(self, inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config) -> "WholeGraph":
         """Share one pass between training and validation where that is exact and cheaper.
 
         Without dropout and averaging, the pass that makes the next step has the logits of the validation rows
-        as well. Its gradient costs about two passes more, also for rows that have none.
+        as well. Its gradient costs about two passes more, also for rows that have none. Unrolled rows share nothing.
         """
+        if self.propagation is not None and self.propagation.chosen == "unrolled":
+            return self
         val = None if self.validation is None else self.validation.plan
         if val is None or config.fit.average or model.dropout or model.backbone.dropout:
             return self
@@ -88,7 +96,9 @@ class WholeGraph:
         joint = inputs.plan(model, inputs.rows(task.target, both))
         if 3 * joint.cost > 3 * self.train.cost + val.cost:
             return self
-        return WholeGraph(joint, self.train_labels, self.targets, self.weight, 1.0, None, self.val_labels)
+        return WholeGraph(
+            joint, self.train_labels, self.targets, self.weight, 1.0, self.propagation, None, self.val_labels
+        )
 
     def steps(self, epoch: int) -> Generator[Step, None, None]:  # noqa: ARG002
         yield Step(self._train_logits, self.train_labels, self.targets, self.weight, self.share)
@@ -113,6 +123,8 @@ class Batches:
     Batch b of epoch e depends on nothing but (seed, e, b): not on threads, processes or what was computed before.
     All processes sample the same batch, and each computes its part of the targets.
     """
+
+    propagation: Propagation | None = None  # always over edges
 
     def __init__(self, inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team) -> None:
         self.task, self.team, self.options, self.seed = task, team, config.batch, config.fit.seed
@@ -152,11 +164,11 @@ def _shares(task: NodeTask, labels: Tensor, team: Team) -> tuple[slice, float, f
 
 
 def _validation(
-    inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team
+    inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team, plan: Plan | None = None
 ) -> tuple[Inference | None, Tensor]:
     mine = team.part(len(task.val))
     labels = task.val.labels[mine]
     if not len(labels):
         return None, labels
     rows = inputs.rows(task.target, task.val.nodes[mine])
-    return Inference(inputs, model, rows, config.batch, seed=config.fit.seed), labels
+    return Inference(inputs, model, rows, config.batch, seed=config.fit.seed, plan=plan), labels

@@ -15,14 +15,14 @@ from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config, is_path
 from fastgtn.training.distributed import ALONE, Team, is_restarted, may_restart
 from fastgtn.training.files import alone_in, read_json, write_json, write_text
-from fastgtn.training.fit import check, chosen
+from fastgtn.training.fit import Result, check, chosen
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State
 from fastgtn.training.memory import MemoryPlan, plan_memory
 from fastgtn.training.schema import Schema
 from fastgtn.training.seed_run import SeedRun
 
-RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed")
+RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation")
 FREE_KEYS = {  # they change no weights of a seed
     "fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard", "fit.max_memory_gb",
     "batch.prefetch",
@@ -92,12 +92,16 @@ def _train_seed(
         facts = {
             "seed": seed, "epoch": result.epoch, "val": result.val, "test": result.test,
             "seconds": round(result.seconds, 3), "peak_memory_mb": round(result.peak_memory_mb, 1),
-            "speed": result.speed, "model": one.config.model.label, **record,
+            "speed": result.speed, **_told(result), "model": one.config.model.label, **record,
         }  # fmt: skip
         one.store(result, task, facts)
         return facts
 
     return one.team.tell(finish)
+
+
+def _told(result: Result) -> dict[str, Any]:
+    return {} if result.propagation is None else {"propagation": result.propagation.to_json()}
 
 
 def summary(config: Config, runs: list[dict[str, Any]], folder: Path, plan: MemoryPlan) -> dict[str, Any]:

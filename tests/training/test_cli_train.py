@@ -39,7 +39,7 @@ def test_train_prints_the_keys_that_programs_read(graph_file: Path, tmp_path: Pa
     assert (summary["dataset"], summary["model"], summary["out"]) == ("academic", "gtn", str(tmp_path / "run"))
     assert [r["seed"] for r in summary["runs"]] == [5, 6]
     for one in summary["runs"]:
-        assert set(one) == {"seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed"}
+        assert set(one) == {"seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation"}
         assert all(0 <= value <= 1 for value in (one["val"] | one["test"]).values())
     assert set(summary["test"]) == {"accuracy", "micro_f1", "macro_f1"}
     assert set(summary["test"]["micro_f1"]) == {"mean", "std"}

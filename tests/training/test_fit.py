@@ -80,7 +80,7 @@ def test_one_shared_pass_gives_the_history_of_two(
     academic: Academic, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     graph, task = academic
-    config = quick(model={"name": name, "dropout": 0.0})
+    config = quick(model={"name": name, "dropout": 0.0, "propagation": "implicit"})
     inputs = Inputs.of(graph, config)
     histories = []
     for price in (0, 1):

@@ -37,7 +37,8 @@ def test_the_folder_has_all_that_was_promised(graph_file: Path, tmp_path: Path) 
     assert stored == summary
     assert summary["model"] == "fast_gtn"
     assert summary["dataset"] == "academic"
-    assert list(summary["runs"][0]) == ["seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed"]
+    keys = ["seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation"]
+    assert list(summary["runs"][0]) == keys
     scores = [run["test"]["micro_f1"] for run in summary["runs"]]
     assert summary["test"]["micro_f1"] == {"mean": statistics.mean(scores), "std": statistics.stdev(scores)}
     one = json.loads((tmp_path / "run" / "seed-3" / "result.json").read_text())
