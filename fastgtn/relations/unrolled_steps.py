@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -58,10 +59,22 @@ class SingleRelation:
 class HopSteps:
     """One hop: its relations one by one, and the distinct kinds of self-loops."""
 
-    relations: dict[int, SingleRelation]  # only those with edges
-    num_rows: int
+    operator: Operator
     marks: Tensor  # float64 [Q, T]: which relations give a self-loop to rows of a pattern
     pattern: Tensor  # int64 [rows]
+
+    @property
+    def num_rows(self) -> int:
+        return self.operator.num_rows
+
+    @cached_property
+    def relations(self) -> dict[int, SingleRelation]:
+        """Those with edges, by number; taken apart when first needed."""
+        return {
+            edges.first + number: _single(self.operator, edges, number)
+            for edges in self.operator.edges
+            for number in edges.segments.relation.unique().tolist()
+        }
 
 
 def split(hops: Hops) -> tuple[HopSteps, ...]:
@@ -73,31 +86,25 @@ def split(hops: Hops) -> tuple[HopSteps, ...]:
     else:
         marks, same = last.diagonal.marks.double().unique(dim=0, return_inverse=True)
         pattern = same[last.diagonal.pattern]
-    return tuple(HopSteps(_relations(hop), hop.num_rows, marks, pattern[: hop.num_rows]) for hop in hops)
+    return tuple(HopSteps(hop, marks, pattern[: hop.num_rows]) for hop in hops)
 
 
-def _relations(operator: Operator) -> dict[int, SingleRelation]:
-    found = {}
-    for edges in operator.edges:
-        for number in edges.segments.relation.unique().tolist():
-            mine = (edges.segments.relation == number).nonzero()[:, 0]
-            counts = edges.segments.seg_ptr.diff()[mine]
-            places = spans(edges.segments.seg_ptr[mine], counts)
-            rows = torch.bincount(edges.segments.segment_rows[mine], minlength=operator.num_rows)
-            zero = torch.zeros(1, dtype=torch.int64)
-            segments = Segments(
-                row_ptr=torch.cat([zero, rows.cumsum(0)]),
-                relation=torch.zeros(len(mine), dtype=torch.int32),
-                seg_ptr=torch.cat([zero, counts.cumsum(0)]),
-                col=edges.segments.col[places],
-                num_cols=operator.num_cols,
-                num_relations=1,
-            )
-            single = Operator(
-                operator.num_rows, operator.num_cols, 1, (Edges(segments, edges.values[places].detach()),), None
-            )
-            found[edges.first + number] = SingleRelation(single)
-    return found
+def _single(operator: Operator, edges: Edges, number: int) -> SingleRelation:
+    whole, zero = edges.segments, torch.zeros(1, dtype=torch.int64)
+    mine = (whole.relation == number).nonzero()[:, 0]
+    counts = whole.seg_ptr.diff()[mine]
+    places = spans(whole.seg_ptr[mine], counts)
+    per_row = torch.bincount(whole.segment_rows[mine], minlength=operator.num_rows)
+    segments = Segments(
+        row_ptr=torch.cat([zero, per_row.cumsum(0)]),
+        relation=torch.zeros(len(mine), dtype=torch.int32),
+        seg_ptr=torch.cat([zero, counts.cumsum(0)]),
+        col=whole.col[places],
+        num_cols=operator.num_cols,
+        num_relations=1,
+    )
+    own = Edges(segments, edges.values[places].detach())
+    return SingleRelation(Operator(operator.num_rows, operator.num_cols, 1, (own,), None))
 
 
 @dataclass(eq=False)

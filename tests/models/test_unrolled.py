@@ -1,6 +1,6 @@
 """Rows whose meta-path features are computed once give the same logits and gradients as hops over edges."""
 
-import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,10 +8,12 @@ from graphs import randn, random_stack, stacks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastgtn import GTN, FastGTN, Features, InputError, NodeClassifier, NonLocalOptions, RelationStack
+from fastgtn import GTN, Config, FastGTN, Features, InputError, NodeClassifier, NonLocalOptions, RelationStack, load
 from fastgtn.models import unrolling
 from fastgtn.models.features import FeatureBlock
 from fastgtn.models.unrolling import Unrolling
+from fastgtn.relations.unrolled import TooManyPathsError
+from fastgtn.training.build import Inputs
 
 EMPTY_ROWS = ["self", "zero", "raw"]
 
@@ -81,3 +83,146 @@ def test_gtn_is_the_same_on_any_graph(stack, K, empty_rows, by_types, seed):
     gamma = [0.0, 0.4, 1.0][seed % 3]
     model = GTN(features, 4, stack.relations, path_length=K, gamma=gamma, bias=seed % 2 == 0, activation="tanh")
     assert_same(model, stack, features, some_rows(stack, seed))
+
+
+def test_filters_of_any_sign_unroll_too():
+    stack = random_stack(3, num_types=2, num_relations=3).row_normalized()
+    features = Features.of(randn(stack.num_nodes, 3))
+    model = FastGTN(features, 4, stack.relations, path_length=3)
+    model.layers[0].filters.fix(randn(3, 2, len(stack)))
+    rows = torch.arange(stack.num_nodes)
+    unrolled = Unrolling.of(model.double(), stack, rows, features).compute()
+    torch.testing.assert_close(model(features, unrolled), model(features, stack), rtol=1e-10, atol=1e-10)
+
+
+def test_long_paths_on_mixed_degrees_stay_in_range():
+    """Path weights from 1e-20 to 1e60 overflow float32; means over paths do not."""
+    weight = 10.0 ** torch.tensor([15.0, -5.0, 10.0, 0.0], dtype=torch.float64)
+    edges = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
+    stack = RelationStack.from_edges({("n", "r", "n"): (edges, weight)}, {"n": 3}, dtype=torch.float32)
+    features = Features.of(randn(3, 4).float())
+    model = GTN(features, 4, stack.relations, path_length=4)
+    rows = torch.arange(3)
+    unrolled = Unrolling.of(model, stack, rows, features).compute()
+    out, expected = model(features, unrolled), model(features, stack)
+    assert torch.isfinite(out).all()
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_pattern_of_self_loops_gives_one_table_per_meta_path():
+    """Every author has papers, every paper authors: A, AP, APA, APAP are all that two types allow."""
+    edges = torch.tensor([[0, 0, 1, 2], [0, 1, 1, 2]])
+    stack = RelationStack.from_edges(
+        {("author", "writes", "paper"): edges, ("paper", "by", "author"): edges.flip(0)}, {"author": 3, "paper": 3},
+        dtype=torch.float64,
+    )  # fmt: skip
+    features = Features.of(randn(6, 2))
+    for prepared_stack, kind in ((stack.row_normalized(), FastGTN), (stack, GTN)):
+        model = kind(features, 4, stack.relations, path_length=3)
+        found = Unrolling.of(model, prepared_stack, torch.arange(3), features)
+        assert found.num_paths == 3  # and the empty path, which needs no table
+        assert found.table_size == 3 * 3 * 2
+
+
+def test_paths_without_edges_have_no_table():
+    stack = RelationStack.from_edges({("a", "r", "b"): torch.tensor([[0], [0]])}, {"a": 2, "b": 2}, dtype=torch.float64)
+    features = Features.of(randn(4, 2))
+    model = FastGTN(features, 4, stack.relations, path_length=4)
+    found = Unrolling.of(model, stack.row_normalized(), torch.tensor([0, 3]), features)  # a node of a, the other of b
+    assert found.num_paths == 0
+    assert_same(model, stack.row_normalized(), features, torch.tensor([0, 3]))
+
+
+def test_tables_in_a_file_are_the_same_bits_and_leave_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    stack = random_stack(5, num_types=2, num_relations=3, max_nodes=9, max_edges=20).row_normalized()
+    features = seen_by_types(stack)
+    model = FastGTN(features, 4, stack.relations, path_length=3)
+    found = Unrolling.of(model, stack, torch.arange(stack.num_nodes), features)
+    inside, outside = found.compute(), found.compute(on_disk=True)
+    assert len(inside.blocks) == 2
+    for one, other in zip(inside.blocks, outside.blocks, strict=True):
+        assert torch.equal(one.tables, other.tables)
+    assert list(tmp_path.iterdir()) == []
+    assert_same(model, stack, features, torch.arange(stack.num_nodes), on_disk=True)
+
+
+def test_a_full_disk_is_refused(monkeypatch):
+    stack = random_stack(5).row_normalized()
+    features = Features.of(randn(stack.num_nodes, 2))
+    model = FastGTN(features, 4, stack.relations)
+    found = Unrolling.of(model, stack, torch.arange(stack.num_nodes), features)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(InputError, match=r"GB left\. Set TMPDIR"):
+        found.compute(on_disk=True)
+
+
+def test_features_are_computed_some_columns_at_a_time(monkeypatch):
+    stack = random_stack(7, max_nodes=9, max_edges=20).row_normalized()
+    features = seen_by_types(stack)
+    model = FastGTN(features, 4, stack.relations, path_length=3)
+    found = Unrolling.of(model, stack, torch.arange(stack.num_nodes), features)
+    whole = found.compute()
+    monkeypatch.setattr(unrolling, "WORK_BYTES", 1.0)
+    for one, other in zip(whole.blocks, found.compute().blocks, strict=True):
+        torch.testing.assert_close(one.tables, other.tables, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 2}, "the model has 2 layers: set model.num_layers = 1"),
+        ({"dropout": 0.5}, "dropout 0.5 changes the features in every step: set model.dropout = 0"),
+        ({"non_local": NonLocalOptions()}, "set model.non_local.enabled = false"),
+    ],
+)
+def test_what_is_not_linear_is_refused(options, message):
+    stack = random_stack(1)
+    features = Features.of(randn(stack.num_nodes, 2))
+    model = FastGTN(features, 4, stack.relations, **options)
+    with pytest.raises(InputError, match=message):
+        Unrolling.of(model, stack, torch.tensor([0]), features)
+
+
+def test_embedded_types_negative_weights_and_too_many_paths_are_refused():
+    stack = random_stack(1)
+    embedded = Features((FeatureBlock("t0", None, None, None, stack.num_nodes),), stack.num_nodes)
+    with pytest.raises(InputError, match=r"without features learn embeddings \(t0\): give them features"):
+        Unrolling.of(FastGTN(embedded, 4, stack.relations), stack, torch.tensor([0]), embedded)
+    loops = torch.tensor([[0], [0]])
+    many = RelationStack.from_edges({("n", f"r{i}", "n"): loops for i in range(30)}, {"n": 1}, dtype=torch.float64)
+    features = Features.of(randn(1, 2))
+    with pytest.raises(TooManyPathsError, match="more than 20,000 paths to unroll: take fewer hops"):
+        Unrolling.of(FastGTN(features, 4, many.relations, path_length=4), many, torch.tensor([0]), features)
+    negative = RelationStack.from_edges({("n", "r", "n"): (loops, torch.tensor([-1.0]))}, {"n": 1})
+    with pytest.raises(InputError, match="GTN divides by degrees, so it needs edge weights ≥ 0"):
+        Unrolling.of(GTN(features, 4, negative.relations), negative, torch.tensor([0]), features)
+
+
+def test_rows_of_another_model_or_without_their_features_are_refused():
+    stack = random_stack(2, max_nodes=9, max_edges=20)
+    features = Features.of(randn(stack.num_nodes, 2))
+    rows = torch.arange(2)
+    model = FastGTN(features, 4, stack.relations).double()
+    unrolled = Unrolling.of(model, stack, rows, features).compute()
+    with pytest.raises(InputError, match=r"there are \d+ feature rows for 2 unrolled rows"):
+        model(features, unrolled)
+    mine = features.select(rows)
+    for other in (GTN(features, 4, stack.relations), FastGTN(features, 4, stack.relations, path_length=3)):
+        with pytest.raises(InputError, match="unrolled for another model"):
+            other.double()(mine, unrolled)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "K", "most"), [("dblp", 4, 9), ("acm", 3, 9), ("imdb", 3, 8)])
+@pytest.mark.parametrize("kind", ["fast_gtn", "gtn"])
+def test_real_graphs_have_few_paths_and_the_same_logits(real_graphs, name, K, most, kind):
+    graph, task = load(name, data_dir=real_graphs)
+    config = Config.of({"model": {"name": kind, "path_length": K, "dropout": 0.0}})
+    inputs = Inputs.of(graph, config)
+    stack, features = inputs.stack.to(torch.float64), inputs.features.to(torch.float64)
+    torch.manual_seed(0)
+    backbone = config.model.build(features, stack.relations)
+    rows = inputs.rows(task.target, task.train.nodes)
+    assert 0 < Unrolling.of(backbone, stack, rows, features).num_paths <= most
+    assert_same(backbone, stack, features, rows)
