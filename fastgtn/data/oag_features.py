@@ -1,4 +1,4 @@
-"""Features of an OAG-shaped graph: noisy topic vectors of papers, and means of them for everything else."""
+"""Features of an OAG-shaped graph: misleading titles of papers, and means of them for everything else."""
 
 from collections.abc import Callable
 
@@ -7,13 +7,15 @@ import scipy.sparse as sp
 from numpy.random import Generator
 
 from fastgtn.data.arrays import Array
+from fastgtn.data.oag_links import Pools, blended
 from fastgtn.data.oag_shape import NODE_TYPES, OagShape
 from fastgtn.data.oag_world import Pairs, World
 
 WIDTH = 768
-# lengths of the vectors that tell topic and venue, in units of the noise in one direction: a single paper shows its
-# topic badly and its venue hardly, the mean of many papers shows both
-TOPIC, VENUE = 3.0, 1.5
+# Titles mislead: these shares of the papers sound like their own venue and like some venue of their topic, the rest
+# like any venue. No model can tell from a paper alone which it is; the mean of many papers shows it.
+OWN_VENUE, OWN_TOPIC = 0.2, 0.3
+LENGTH = 20.0  # of the vectors of topics and venues, in units of the noise in one direction
 ROWS = 1 << 14  # made at once
 
 
@@ -24,12 +26,13 @@ def draw_features(
     x: Array = np.zeros((sum(shape.nodes.values()), WIDTH), dtype)
     step("features of papers")
     papers = x[: shape.nodes["paper"]] if dtype == np.float32 else np.empty((shape.nodes["paper"], WIDTH), np.float32)
-    topics = rng.standard_normal((world.num_topics, WIDTH), np.float32) * np.float32(TOPIC / WIDTH**0.5)
-    venues = rng.standard_normal((shape.nodes["venue"], WIDTH), np.float32) * np.float32(VENUE / WIDTH**0.5)
+    sound, topic = _titles(world, shape.nodes["venue"], rng)
+    topics = rng.standard_normal((world.num_topics, WIDTH), np.float32) * np.float32(LENGTH / WIDTH**0.5)
+    venues = rng.standard_normal((shape.nodes["venue"], WIDTH), np.float32) * np.float32(LENGTH / WIDTH**0.5)
     for start in range(0, len(papers), ROWS):
         rows = slice(start, min(start + ROWS, len(papers)))
         noise = rng.standard_normal((rows.stop - start, WIDTH), np.float32)
-        papers[rows] = noise + topics[world.topic[rows]] + venues[world.venue[rows]]
+        papers[rows] = noise + topics[topic[rows]] + venues[sound[rows]]
         x[rows] = papers[rows]
     step("features of everything else")
     start = len(papers)
@@ -40,6 +43,18 @@ def draw_features(
             x[start + first : start + first + len(part)] = part
         start += shape.nodes[node_type]
     return x
+
+
+def _titles(world: World, num_venues: int, rng: Generator) -> tuple[Array, Array]:
+    """The venue and the topic that each paper sounds like."""
+    of_topic = Pools(world.venue_topic, np.ones(num_venues), world.num_topics)
+    ways = [
+        lambda at: world.venue[at],
+        lambda at: of_topic.draw(world.topic[at], rng),
+        lambda at: of_topic.draw_any(len(at), rng),
+    ]
+    sound = blended([OWN_VENUE, OWN_TOPIC], ways, len(world.venue), rng)
+    return sound, np.where(sound == world.venue, world.topic, world.venue_topic[sound])
 
 
 def _paper_shares(node_type: str, edges: dict[str, Pairs], shape: OagShape) -> sp.csr_matrix:
