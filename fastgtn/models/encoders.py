@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fastgtn.errors import InputError
+from fastgtn.models.dropout import drop
 from fastgtn.models.features import FeatureBlock, Features, SparseMatrix
 
 # without gradients, features are fetched and multiplied so many rows at a time: they may be mapped from a file
@@ -67,9 +67,8 @@ class InputLinear(nn.Module):
         if isinstance(matrix, Tensor) and matrix.dtype == torch.float16:
             matrix = matrix.float()  # stored in half, computed in whole
         if self.training and self.dropout:
-            matrix = (
-                matrix.dropout(self.dropout) if isinstance(matrix, SparseMatrix) else F.dropout(matrix, self.dropout)
-            )
+            p = self.dropout
+            matrix = matrix.dropout(p) if isinstance(matrix, SparseMatrix) else drop(matrix, p)
         return matrix @ weight
 
     def _require(self, features: Features) -> None:
