@@ -28,7 +28,7 @@ GRADIENT_TABLES = 3  # those of a pass with gradients, beside one per hop
 WEIGHT_COPIES = 7  # weights, gradients, two of Adam, the best, their mean, and one while saving
 LOGIT_COPIES = 3
 SPARSE = 40  # bytes per stored entry of gathered sparse features
-DROPPED = 1.25  # a copy of the features without what was dropped, and a mark for each number
+DROPPED = 1.0  # a copy of the features without what was dropped
 MOST_COUNTED_EDGES = 2e8  # degrees of larger graphs are not counted only to estimate
 SUGGESTED = BatchOptions(size=1024)
 PASS_BYTES = 4e9  # what one pass of inference may take; fixed, so that results do not depend on what is free just now

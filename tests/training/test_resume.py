@@ -16,6 +16,8 @@ from quick_config import quick
 from fastgtn.errors import InputError
 from fastgtn.training import train
 from fastgtn.training.checkpoint import read_tensors
+from fastgtn.training.loop import State
+from fastgtn.training.runs import Listener
 
 TESTS = Path(__file__).parents[1]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # many small processes: threads only wait
@@ -107,3 +109,25 @@ def test_a_damaged_checkpoint_is_one_clear_line(graph_file: Path, tmp_path: Path
     (seed / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match=r"is missing or damaged .*: the run cannot be used as it is"):
         train(quick(graph_file), out=tmp_path / "run", resume=True)
+
+
+class Interrupted(Listener):
+    """Ends a run in the middle, some epochs after its last checkpoint."""
+
+    def epoch_done(self, seed: int, state: State) -> None:  # noqa: ARG002
+        if state.epoch == 5:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_run_in_batches_continues_bit_for_bit(graph_file: Path, tmp_path: Path, ahead: int) -> None:
+    config = quick(graph_file, batch={"size": 16, "fanouts": [4, 3]}, fit={"average": 0.9, "runs": 2})
+    train(config, out=tmp_path / "undisturbed")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, out=tmp_path / "cut", listener=Interrupted())
+    now = quick(graph_file, batch={"size": 16, "fanouts": [4, 3], "prefetch": ahead}, fit={"average": 0.9, "runs": 2})
+    train(now, out=tmp_path / "cut", resume=True)
+    for seed in ("seed-0", "seed-1"):
+        one, other = (tmp_path / name / seed for name in ("undisturbed", "cut"))
+        assert same_tensors(one / "model.safetensors", other / "model.safetensors")
+        assert (one / "history.jsonl").read_text() == (other / "history.jsonl").read_text()
