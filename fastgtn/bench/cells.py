@@ -58,15 +58,17 @@ class Cell:
 
 
 def plan(
-    dataset: str, model: str, *, runs: int, seed: int, extra: Mapping[str, Any] | None = None, as_model: str = ""
-) -> Plan:
+    dataset: str, model: str, *, runs: int, seed: int, extra: Mapping[str, Any] | None = None, as_model: str = "",
+    recipe_of: str = "",
+) -> Plan:  # fmt: skip
     """A model with its tuned config, or with defaults where there is none.
 
     Args:
         extra: Nested values over the config.
         as_model: Another name in the table.
+        recipe_of: The dataset whose tuned config is taken, if it is not the one of that name.
     """
-    base = recipe(model, dataset)
+    base = recipe(model, recipe_of or dataset)
     if not base and model == "fast_gtn_non_local":
         base = recipe("fast_gtn", dataset)  # the same model but for the one relation
     place = str(Path(dataset).resolve()) if is_path(dataset) else dataset

@@ -12,12 +12,13 @@ from fastgtn.bench.cells import Cell, dataset_name, reasons
 from fastgtn.bench.table import Report, Table, bold_best, spread
 from fastgtn.training.model_titles import title_of
 
-METRICS = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "ndcg": "NDCG", "mrr": "MRR"}
+METRICS = {"micro_f1": "micro-F1", "macro_f1": "macro-F1"}
+RANKING = {"ndcg": "NDCG", "mrr": "MRR"}
 
 
 def nodes_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -> Report:
     """The tables of all cells."""
-    metrics = [m for m in METRICS if any(cell.test(m) for cell in cells)]
+    metrics = RANKING if main_metric(cells) == "ndcg" else METRICS
     compared = [one for dataset in _datasets(cells) if (one := compare([c for c in cells if c.dataset == dataset]))]
     tables = [_scores(cells, metric) for metric in metrics]
     if compared:
@@ -86,7 +87,7 @@ def _scores(cells: Sequence[Cell], metric: str) -> Table:
             texts = [t if n is None else f"{t} / {n:.2f}" for t, n in zip(texts, numbers, strict=True)]
         columns.append(texts)
     rows = [[title_of(model), *(column[n] for column in columns)] for n, model in enumerate(models)]
-    return Table(METRICS[metric], ["model", *(dataset_name(d) for d in datasets)], rows)
+    return Table((METRICS | RANKING)[metric], ["model", *(dataset_name(d) for d in datasets)], rows)
 
 
 def _comparison(compared: Sequence[dict[str, Any]]) -> Table:

@@ -7,16 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from fastgtn.bench import paper
+from fastgtn.bench import large, paper
 from fastgtn.bench.ablation import ablation_plans, ablation_report
 from fastgtn.bench.cells import Cell, dataset_name, plan, run_cells
 from fastgtn.bench.efficiency import Sizes, efficiency_cells, efficiency_report
 from fastgtn.bench.exactness import exactness_cases, exactness_report
 from fastgtn.bench.nodes import nodes_report
 from fastgtn.bench.table import Report
+from fastgtn.cli.data_in import step_bar
 from fastgtn.cli.output import emit_json, stderr, stdout
 from fastgtn.cli.progress import main_metric
 from fastgtn.cli.train import AsJson, DataDir
+from fastgtn.data.oag import NUM_STEPS
 from fastgtn.errors import InputError
 from fastgtn.training.files import write_text
 from fastgtn.training.recipes import MODELS, model_values
@@ -102,6 +104,38 @@ def efficiency_command(
     sizes = Sizes(path_length=path_length, rounds=rounds, max_gigabytes=max_gigabytes)
     cells = efficiency_cells(_datasets(datasets, graph), sizes, out, data_dir=data_dir, done=_tell_measured)
     _emit(efficiency_report(cells, sizes, command=_command()), markdown, as_json=as_json)
+
+
+@app.command("large")
+def large_command(
+    shapes: Annotated[str, typer.Option(help="oag-nn, oag-ml, oag-cs, with commas.")] = "oag-nn",
+    scale: Annotated[float, typer.Option(help="Factor on the size of the graphs.")] = 1.0,
+    models: Annotated[str | None, typer.Option(help="Models with commas; else those of table 2.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Target nodes of a batch.", min=1)] = 512,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every model; else as configured.", min=1)] = None,
+    runs: Runs = 1,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of graphs and runs.")] = Path("runs/bench-large"),
+    markdown: Markdown = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Every model in mini-batches on graphs of the shape of OAG (table 2).
+
+    Example: fastgtn bench large --shapes oag-nn --epochs 10 --jobs 2
+    """
+    _check_file(markdown, force=force)
+    names = list(large.MODELS) if models is None else _models(models, non_local=True)
+    plans = []
+    for shape in [word.strip() for word in shapes.split(",") if word.strip()]:
+        with step_bar(NUM_STEPS) as step:
+            graph = large.made_graph(shape, out / "graphs", scale=scale, seed=0, progress=step)
+        plans += large.large_plans(
+            shape, graph, names, runs=runs, seed=seed, epochs=epochs, batch_size=batch_size
+        )  # fmt: skip
+    cells = run_cells(plans, out, jobs=jobs, done=_tell)
+    _emit(large.large_report(cells, command=_command(), seeds=range(seed, seed + runs)), markdown, as_json=as_json)
 
 
 @app.command("exactness")

@@ -2,8 +2,8 @@
 
 TITLES = {
     "mlp": "MLP", "node2vec": "Node2Vec", "gcn": "GCN", "gat": "GAT", "jk_net": "JK-Net", "mixhop": "MixHop",
-    "gcnii": "GCNII", "rgcn": "RGCN", "han": "HAN", "hgt": "HGT", "gtn": "GTN", "fast_gtn": "FastGTN",
-    "fast_gtn_non_local": "FastGTN, non-local",
+    "gcnii": "GCNII", "rgcn": "RGCN", "han": "HAN", "hgt": "HGT", "gtn": "GTN", "gtn_no_identity": "GTN₋I",
+    "fast_gtn": "FastGTN", "fast_gtn_non_local": "FastGTN, non-local",
 }  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from fastgtn.bench import paper
 from fastgtn.bench.ablation import ablation_plans, ablation_report, non_local_attention
 from fastgtn.bench.cells import Cell, Plan, plan, run_cells
+from fastgtn.bench.large import MODELS as MODELS_OF_TABLE_2
+from fastgtn.bench.large import large_plans
 from fastgtn.bench.nodes import compare, nodes_report, paired
 from fastgtn.cli import app
 from fastgtn.errors import InputError
@@ -173,3 +175,24 @@ def test_wrong_words_are_refused(words: list[str], message: str) -> None:
     answer = CliRunner().invoke(app, ["bench", *words])
     assert isinstance(answer.exception, InputError)
     assert message in str(answer.exception)
+
+
+def test_large_graphs_are_made_once_and_all_models_have_the_same_batches(tmp_path: Path) -> None:
+    command = ["bench", "large", "--scale", "0.02", "--epochs", "1", "--models", "mlp,fast_gtn", "--out", str(tmp_path)]
+    first = CliRunner().invoke(app, command)
+    assert first.exit_code == 0, first.output
+    assert "### NDCG" in first.output
+    assert "### micro-F1" not in first.output
+    made = tmp_path / "graphs" / "oag-nn-x0_02-seed-0"
+    written = {path: path.stat().st_mtime_ns for path in made.iterdir()}
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in made.iterdir()} == written
+    plans = large_plans("oag-nn", made, MODELS_OF_TABLE_2, runs=1, seed=0, epochs=3, batch_size=64)
+    assert {(p.config.batch.size, p.config.fit.epochs) for p in plans} == {(64, 3)}
+    assert [p.config.graph.identity for p in plans if p.model in ("gtn", paper.NO_IDENTITY)] == [False, True]
+
+
+def test_a_shape_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["bench", "large", "--shapes", "oag-xx", "--out", str(tmp_path)])
+    assert isinstance(result.exception, InputError)
+    assert "oag-nn" in str(result.exception)
