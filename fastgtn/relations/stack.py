@@ -15,6 +15,8 @@ from fastgtn.relations import products
 from fastgtn.relations.build import EdgeList, assemble, edges_of_data, edges_of_hetero
 from fastgtn.relations.checks import check_channels, check_filters, check_nodes, check_non_negative
 from fastgtn.relations.hops import Hops
+from fastgtn.relations.matrix import RelationMatrix
+from fastgtn.relations.normalize import column_sums, row_sums
 from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.schema import ANY, IDENTITY, Relation
 
@@ -130,11 +132,7 @@ class RelationStack:
                 node keeps its features where a relation does not apply; or ``"zero"``.
         """
         self.require_non_negative("row normalisation")
-        divided = []
-        for edges in self.operator.edges:
-            degree = edges.segments.degrees(edges.values)[edges.segments.edge_segments]
-            divided.append(edges.divided(degree))
-        return self._with_edges(divided, empty_rows)
+        return self._with_edges([edges.divided(row_sums(edges)) for edges in self.operator.edges], empty_rows)
 
     def symmetrically_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
         r"""Divide every entry by the roots of its row sum and its column sum, :math:`D_t^{-1/2} A_t D_t'^{-1/2}`.
@@ -145,13 +143,8 @@ class RelationStack:
             empty_rows: As in :meth:`row_normalized`.
         """
         self.require_non_negative("symmetric normalisation")
-        divided = []
-        for edges in self.operator.edges:
-            row_degree = edges.segments.degrees(edges.values)[edges.segments.edge_segments]
-            places = edges.segments.edge_relations() * self.num_nodes + edges.segments.col.long()
-            sums = torch.zeros(len(self) * self.num_nodes, dtype=torch.float64, device=self.device)
-            col_degree = sums.index_add(0, places, edges.values.double())[places]
-            divided.append(edges.divided((row_degree * col_degree).sqrt()))
+        roots = [(row_sums(edges) * column_sums(edges)).sqrt() for edges in self.operator.edges]
+        divided = [edges.divided(root) for edges, root in zip(self.operator.edges, roots, strict=True)]
         return self._with_edges(divided, empty_rows)
 
     def _with_edges(self, edges: list[Edges], empty_rows: EmptyRows) -> RelationStack:
@@ -285,27 +278,3 @@ class RelationStack:
             stored = "implicit" if relation == IDENTITY else f"{count:,} edges"
             lines.append(f"  {relation.target} ← {relation.source}  {relation.name}  ({stored})")
         return ",\n".join(lines) + ")"
-
-
-@dataclass(frozen=True, eq=False)
-class RelationMatrix:
-    """One relation of a stack, seen as a matrix."""
-
-    relation: Relation
-    operator: Operator
-    position: int
-
-    def __matmul__(self, h: Tensor) -> Tensor:
-        """Multiply features [N, d] from the left."""
-        one_hot = h.new_zeros(1, self.operator.num_relations)
-        one_hot[0, self.position] = 1
-        return self.operator.apply(h[:, None], one_hot)[:, 0]
-
-    def coordinates(self) -> products.Coordinates:
-        """Rows, columns and values, with the implicit self-loops written out."""
-        return products.coordinates(self.operator, self.position)
-
-    def to_dense(self) -> Tensor:
-        rows, cols, values = self.coordinates()
-        dense = values.new_zeros(self.operator.num_rows, self.operator.num_cols)
-        return dense.index_put((rows, cols), values)
