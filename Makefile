@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench bench-large clean
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / /' | awk '{c=$$1; $$1=""; printf "  make %-12s%s\n", c, $$0}'
 
@@ -30,6 +30,9 @@ format: $(READY) ## rewrite the code in the project's style
 
 bench: $(READY)  ## speed and memory against the other ways to compute the same thing
 	$(BIN)/python -m benchmarks.speed
+
+bench-large: $(READY)  ## a graph of 1.1 million nodes and 28 million edges: speed and memory of training
+	$(BIN)/python -m benchmarks.large
 
 clean:           ## remove the environment and the caches
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

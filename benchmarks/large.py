@@ -1,10 +1,15 @@
-"""Large graphs: what sampling a batch costs beside gathering its features.
+"""Large graphs, of the shape of OAG: sampling beside gathering, training in mini-batches, memory, two processes.
 
-python -m benchmarks.large FOLDER [--json]        FOLDER: fastgtn data make oag-cs --out FOLDER
+python -m benchmarks.large [--folder runs/bench-large] [--steps 40] [--json]        or: make bench-large
+
+Graphs that are not in the folder are made first: the largest takes some minutes, and 2 GB of disk.
 """
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -53,24 +58,74 @@ def _measured(sampler: Sampler, features: Features, nodes: torch.Tensor, batches
     return {name: torch.tensor(values[1:]).median().item() for name, values in named.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=sampling_table.__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    table = sampling_table(options.folder)
-    if options.json:
-        print(json.dumps(table))
-        return
-    print(
-        f"{table['graph']}: {table['nodes']:,} nodes, {table['edges']:,} edges, opened in {table['open_seconds']:.2f} s"
-    )
+def training_tables(cs: Path, ml: Path, steps: int) -> dict[str, dict[str, Any]]:
+    """Each in processes of its own, so that memory is that of nothing else."""
+    one_core = ["train", ml, "--steps", steps, "--prefetch", 0]
+    return {
+        "training": _run(["train", cs, "--steps", steps], threads=1),
+        "full graph": _run(["full", ml], threads=os.cpu_count() or 1),
+        "one process": _run(one_core, threads=1),
+        "two processes": _run(one_core, threads=1, processes=2),
+    }
+
+
+def _run(words: list[Any], *, threads: int, processes: int = 1) -> dict[str, Any]:
+    start = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)] if processes > 1 else []
+    command = [sys.executable, *start, "-m", "benchmarks.large_training", *map(str, words)]
+    output = subprocess.check_output(command, env=os.environ | {"OMP_NUM_THREADS": str(threads)}, text=True)
+    facts: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return facts
+
+
+def made(folder: Path, name: str) -> Path:
+    """The archive of a graph, which is made if it is not there."""
+    if not (folder / name).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [sys.executable, "-m", "fastgtn", "data", "make", name, "--out", folder / name],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    return folder / name
+
+
+def report(table: dict[str, Any]) -> list[str]:
+    """The figures in words."""
+    sampling = table["sampling"]
+    lines = [
+        f"{sampling['graph']}: {sampling['nodes']:,} nodes, {sampling['edges']:,} edges, "
+        f"opened in {sampling['open_seconds']:.2f} s"
+    ]
     for name in ("neighbours", "layers"):
-        row = table[name]
-        print(
-            f"{name:<12}sample {row['sample_ms']:.0f} ms   gather {row['gather_ms']:.0f} ms   "
+        row = sampling[name]
+        lines.append(
+            f"{name:<14}sample {row['sample_ms']:.0f} ms   gather {row['gather_ms']:.0f} ms   "
             f"{row['sampled_nodes']:,.0f} nodes"
         )
+    for name in ("training", "one process", "two processes"):
+        row = table[name]
+        shares = "   ".join(f"{word} {100 * row[word]:.0f} %" for word in ("sampling", "gathering", "computing"))
+        speed = f"{row['steps']} steps   {row['targets_per_second']:,.0f} targets/s"
+        lines.append(f"{name:<14}{row['graph']}   {speed}   {shares}   {row['resident_gb']:.1f} GB resident")
+    full = table["full graph"]
+    lines.append(
+        f"{'full graph':<14}{full['graph']}   forward and backward {full['seconds']:.1f} s   "
+        f"{full['resident_gb']:.1f} GB resident"
+    )
+    ratio = table["two processes"]["targets_per_second"] / table["one process"]["targets_per_second"]
+    return [*lines, f"two processes handle {ratio:.2f} times as many targets as one"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("runs/bench-large"))
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    cs, ml = (made(options.folder, name) for name in ("oag-cs", "oag-ml"))
+    # training first: this process must not hold the graph while others are measured
+    table: dict[str, Any] = training_tables(cs, ml, options.steps)
+    table["sampling"] = sampling_table(cs)
+    print(json.dumps(table) if options.json else "\n".join(report(table)))
 
 
 if __name__ == "__main__":
