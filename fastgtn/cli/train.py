@@ -14,6 +14,7 @@ from fastgtn.errors import InputError
 from fastgtn.training import Config, toml
 from fastgtn.training.config import is_path, read_values
 from fastgtn.training.distributed import joined
+from fastgtn.training.model_options import MetaPathOptions
 from fastgtn.training.presets import PRESETS
 from fastgtn.training.recipes import MODELS, model_values, recipe, recipes
 from fastgtn.training.runs import stored_config, train
@@ -62,7 +63,8 @@ def train_command(
     bar.say_inputs()
     say("fit", _fit_line(summary, chosen))
     say("test", points(summary["test"], summary["runs"]))
-    say("saved", f"{summary['out']}    next: fastgtn explain {summary['out']}")
+    next_step = "explain" if isinstance(chosen.model, MetaPathOptions) else "evaluate"
+    say("saved", f"{summary['out']}    next: fastgtn {next_step} {summary['out']}")
 
 
 def config_command(

@@ -107,9 +107,11 @@ def train_inputs(
         state = State.start(model, config.fit)
         if resume is not None:
             resume(state)
+        started = time.perf_counter() - state.seconds
         if not state.epoch:
             model.backbone.prepare(inputs.features, inputs.stack)
-        started = time.perf_counter() - state.seconds
+            if state.average is not None:
+                state.average.load_state_dict(model.state_dict())  # the mean begins with what was prepared
 
         def after_epoch(state: State) -> None:
             state.seconds = time.perf_counter() - started
