@@ -11,7 +11,8 @@ class InputError(ValueError):
 def nearest(name: str, options: Iterable[str]) -> str:
     """Answer a wrong name: ``no … "amc"; did you mean "acm"?`` or the list of what exists."""
     known = sorted(options)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
     if close:
-        return f'did you mean "{close[0]}"?'
+        swapped = [word for word in close if sorted(word) == sorted(name)]  # the same letters: a slip of the fingers
+        return f'did you mean "{(swapped or close)[0]}"?'
     return f"there are: {', '.join(known)}" if known else "there are none"
