@@ -1,6 +1,8 @@
-"""The paper's table 5 beside ours:  python -m benchmarks.paper_paths   (after python -m benchmarks.results).
+"""The paper's table 5 beside ours:  python -m benchmarks.paper_paths [--runs 10]
 
-Ranks the meta-paths of all seeds in runs/results/, from the target type back to it, and from the target to anywhere, by
+after  fastgtn bench nodes --runs 10 --models gtn,fast_gtn --datasets dblp,acm,imdb
+
+Ranks the meta-paths of all seeds of these cells, from the target type back to it, and from the target to anywhere, by
 their exact effective share and by the paper's product of filter weights.
 """
 
@@ -8,11 +10,11 @@ import argparse
 import statistics
 from pathlib import Path
 
+from fastgtn.bench.cells import plan
 from fastgtn.bench.measure import markdown
 from fastgtn.insight import rank_metapaths
 from fastgtn.insight.ranking import Rule
 from fastgtn.training import load_run
-from fastgtn.training.files import read_json
 
 PAPER = {
     "dblp": ("APCPA, APA", "APCPA, APAPA, APA", "CPCPA, APCPA, CP"),
@@ -21,9 +23,8 @@ PAPER = {
 }
 
 
-def top_paths(folder: Path, *, between_targets: bool, rule: Rule, top: int = 3) -> tuple[str, float]:
+def top_paths(folder: Path, seeds: range, *, between_targets: bool, rule: Rule, top: int = 3) -> tuple[str, float]:
     """The paths with the largest mean share over all seeds, and the mean share of staying at the node."""
-    seeds = [int(run["seed"]) for run in read_json(folder / "result.json")["runs"]]
     shares: dict[str, list[float]] = {}
     empty = []
     graph, task = load_run(folder, seed=seeds[0]).load_graph()
@@ -44,15 +45,18 @@ def top_paths(folder: Path, *, between_targets: bool, rule: Rule, top: int = 3) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/results"))
-    folder: Path = parser.parse_args().out
+    parser.add_argument("--out", type=Path, default=Path("runs/bench-nodes"))
+    parser.add_argument("--runs", type=int, default=10)
+    options = parser.parse_args()
+    seeds = range(options.runs)
     rows = []
     for dataset, (defined, between, everywhere) in PAPER.items():
         rows.append([dataset, "the paper's GTN", "–", between, everywhere, f"predefined: {defined}"])
         for model in ("gtn", "fast_gtn"):
+            folder = options.out / plan(dataset, model, runs=options.runs, seed=0).folder_name
             for rule in ("effective", "plain"):
-                back, empty = top_paths(folder / f"{dataset}-{model}", between_targets=True, rule=rule)
-                out, _ = top_paths(folder / f"{dataset}-{model}", between_targets=False, rule=rule)
+                back, empty = top_paths(folder, seeds, between_targets=True, rule=rule)
+                out, _ = top_paths(folder, seeds, between_targets=False, rule=rule)
                 stays = f"stays {100 * empty:.0f} %" if rule == "effective" else ""
                 rows.append([dataset, model, rule, back, out, stays])
     print(markdown(["dataset", "model", "rule", "between target nodes", "from the target to anywhere", ""], rows))
