@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastgtn.relations.compile import kernel, run_ranges
-from fastgtn.relations.row_sums import add_rows, add_segments
+from fastgtn.relations.row_sums import add_edges, add_rows
 from fastgtn.relations.segments import Segments
 
 Array = np.ndarray
@@ -17,10 +17,14 @@ Array = np.ndarray
 
 @kernel
 def _sweep(
-    first: int, last: int, chunks: Array, row_ptr: Array, relation: Array, seg_ptr: Array, col: Array, val: Array,
+    first: int, last: int, chunks: Array, edge_ptr: Array, relation: Array, col: Array, val: Array,
     alpha: Array, diag: Array, x: Array, out: Array, keep: bool,
 ) -> None:  # fmt: skip
-    """Compute chunks of rows of ``out = diag * x + sum_t alpha_t A_t x``; with `keep`, add to what `out` holds."""
+    """Compute chunks of rows of ``out = diag * x + sum_t alpha_t A_t x``; with `keep`, add to what `out` holds.
+
+    It takes the edges of a row in one run, with a relation for each: the end of every short segment would be a branch
+    that the processor guesses wrong.
+    """
     num_channels, num_relations = alpha.shape
     width = out.shape[1]
     d = width // num_channels
@@ -29,8 +33,8 @@ def _sweep(
         for c in range(num_channels):
             has_own = i < diag.shape[0]  # a row's own column has its own number; there may be more columns than rows
             own = diag[i, c] if has_own else alpha.dtype.type(0)
-            add_segments(
-                flat, i, c * d, d, width, row_ptr[i], row_ptr[i + 1], relation, seg_ptr, col, val,
+            add_edges(
+                flat, i, c * d, d, width, edge_ptr[i], edge_ptr[i + 1], relation, col, val,
                 flat_alpha, c * num_relations, has_own, own, keep, flat_out,
             )  # fmt: skip
 
@@ -99,10 +103,12 @@ def sweep(
 ) -> Dots | None:  # fmt: skip
     """Write ``diag * x + sum_t alpha_t A_t x`` into `out` (or add it), rows of all channels side by side."""
     count = len(segments.chunks) - 1
-    arrays = (*_arrays(segments), val, alpha, diag, x, out, keep)
+    hop = (val, alpha, diag, x, out, keep)
     if probe is None:
-        run_ranges(lambda first, last: _sweep(first, last, *arrays), count)
+        edges = (segments.chunks, segments.edge_ptr, segments.relation_of_edge, segments.col.numpy())
+        run_ranges(lambda first, last: _sweep(first, last, *edges, *hop), count)
         return None
+    arrays = (*_arrays(segments), *hop)
     alpha_grad, diag_grad = np.zeros((count, *alpha.shape)), np.zeros(diag.shape, x.dtype)
     run_ranges(lambda first, last: _sweep_with_dots(first, last, *arrays, probe, alpha_grad, diag_grad), count)
     return Dots(alpha_grad.sum(0), diag_grad)  # chunk after chunk, whoever computed them

@@ -15,23 +15,27 @@ _EDGES_AHEAD = 12  # how far rows are fetched in advance
 
 
 @intrinsic
-def add_segments(  # type: ignore[no-untyped-def]
-    _, x, row, at, d, width, first, last, relation, seg_ptr, col, val, alpha, shift, has_own, own, keep, out,  # noqa: ARG001
+def add_edges(  # type: ignore[no-untyped-def]
+    _, x, row, at, d, width, start, stop, relation, col, val, alpha, shift, has_own, own, keep, out,  # noqa: ARG001
 ):  # fmt: skip
     """One row of a hop, d numbers from `at` on, where both x and out have rows of `width` numbers.
 
-    ``out[row] = own * x[row] + sum(alpha[shift + relation[s]] * val[e] * x[col[e]])`` over the edges e of the segments
-    s from `first` to `last`; the first term only with `has_own`. With `keep` it is added to what `out` holds.
+    ``out[row] = own * x[row] + sum(alpha[shift + relation[e]] * val[e] * x[col[e]])`` over the edges e from `start` to
+    `stop`; the first term only with `has_own`. With `keep` it is added to what `out` holds.
     """
     size, number, flag = types.intp, x.dtype, types.boolean
     where = (x, size, size, size, size, size, size)
-    return types.void(*where, relation, seg_ptr, col, val, alpha, size, flag, number, flag, out), _generate_segments
+    return types.void(*where, relation, col, val, alpha, size, flag, number, flag, out), _generate_edges
 
 
-def _generate_segments(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    _, row, at, d, width, first, last, *_, shift, has_own, own, keep, _ = args
-    relation, seg_ptr, val, alpha, out = (_Array(context, builder, signature, args, k) for k in (7, 8, 10, 11, 16))
-    rows = _Rows(context, builder, signature, args, table=0, col=9, width=width)
+def _generate_edges(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    _, row, at, d, width, start, stop, *_, shift, has_own, own, keep, _ = args
+    relation, val, alpha, out = (_Array(context, builder, signature, args, k) for k in (7, 9, 10, 15))
+    rows = _Rows(context, builder, signature, args, table=0, col=8, width=width)
+
+    def weight(edge: Any) -> Any:
+        column = builder.add(shift, builder.zext(relation.load(edge), shift.type))
+        return builder.fmul(alpha.load(column), rows.number(val, edge))
 
     def block(vector: Any, k: Any) -> None:
         column = builder.add(at, k)
@@ -41,10 +45,7 @@ def _generate_segments(context: Any, builder: Any, signature: Any, args: Any) ->
             builder.store(out.load(place, vector), total)
         with builder.if_then(has_own):
             rows.add(total, rows.table.load(place, vector), own)
-        with _loop(builder, first, last) as (segment, _):
-            start, stop = seg_ptr.load(segment), seg_ptr.load(builder.add(segment, segment.type(1)))
-            weight = alpha.load(builder.add(shift, builder.sext(relation.load(segment), shift.type)))
-            rows.add_edges(total, start, stop, column, lambda edge: builder.fmul(weight, rows.number(val, edge)))
+        rows.add_edges(total, start, stop, column, weight)
         out.store(builder.load(total), place)
 
     rows.in_blocks(d, block)

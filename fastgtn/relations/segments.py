@@ -81,6 +81,17 @@ class Segments:
         return self.relation.long()[self.edge_segments]
 
     @cached_property
+    def edge_ptr(self) -> np.ndarray:
+        """Row i owns the edges ``edge_ptr[i] … edge_ptr[i+1]``, int64 [R + 1]."""
+        return self.seg_ptr[self.row_ptr].cpu().numpy()
+
+    @cached_property
+    def relation_of_edge(self) -> np.ndarray:
+        """The same as :meth:`edge_relations` for the kernels, in one byte where that is enough."""
+        relation = self.relation.cpu().numpy().astype(np.uint8 if self.num_relations <= 256 else np.int32)
+        return np.repeat(relation, np.diff(self.seg_ptr.cpu().numpy()))
+
+    @cached_property
     def transposed(self) -> "tuple[Segments, Tensor]":
         """The same edges by column, and for each of them its place here. Built once, when first needed."""
         segments, order = Segments.build(
@@ -96,8 +107,7 @@ class Segments:
     @cached_property
     def chunks(self) -> np.ndarray:
         """Row boundaries of equal work, int64 [number of chunks + 1]; they depend on the graph alone."""
-        edges = self.seg_ptr[self.row_ptr].cpu().numpy()
-        work = edges + np.arange(self.num_rows + 1)
+        work = self.edge_ptr + np.arange(self.num_rows + 1)
         count = max(1, min(self.num_rows, int(work[-1]) // _CHUNK_WORK))
         cuts = np.searchsorted(work, np.linspace(0, work[-1], count + 1))
         cuts[0], cuts[-1] = 0, self.num_rows

@@ -135,7 +135,7 @@ def test_float32_is_as_good_as_float32_can_be():
     torch.testing.assert_close(stack.propagate(h.float(), filters.float()).double(), exact, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("num_relations", [63, 64, 65, 130])
+@pytest.mark.parametrize("num_relations", [63, 64, 65, 256, 257])
 def test_any_number_of_relations(num_relations):
     stack = random_stack(5, num_types=2, num_relations=num_relations, max_edges=3).row_normalized()
     filters = random_filters(1, num_relations + 1)
