@@ -184,10 +184,11 @@ def _hop_and_gather(stack: RelationStack, rounds: int) -> dict[str, float]:
     (edges,), table = stack.operator.edges, h.view(stack.num_nodes, -1).numpy()
     alpha, diagonal = filters[:, edges.columns].numpy().copy(), stack.operator.diagonal
     assert diagonal is not None
-    own, out = diagonal.weights(filters).numpy(), torch.zeros_like(h).view(stack.num_nodes, -1).numpy()
+    own = kernels.Loops(diagonal.pattern_weights(filters).numpy(), diagonal.pattern.numpy())
+    out = torch.zeros_like(h).view(stack.num_nodes, -1).numpy()
     candidates = {
         "hop": lambda: stack.propagate(h, filters),
-        "kernel": lambda: kernels.sweep(edges.segments, edges.values.numpy(), alpha, own, table, out),
+        "kernel": lambda: kernels.sweep(edges.segments, edges.values.numpy(), alpha, table, out, loops=own),
         "gather": lambda: gather(edges.segments.col.numpy(), table),
     }
     return interleaved(candidates, rounds)

@@ -104,7 +104,7 @@ class _EdgeProducts(torch.autograd.Function):
         columns, order = ctx.segments.transposed
         grad = grad.contiguous()
         out = torch.empty_like(g)
-        one, none = torch.ones(1, 1, dtype=g.dtype).numpy(), g.new_empty(0, 1).numpy()
-        sweep(ctx.segments, grad.numpy(), one, none, g.numpy(), out.numpy())
-        sweep(columns, grad[order].numpy(), one, none, g.numpy(), out.numpy(), keep=True)
+        one = torch.ones(1, 1, dtype=g.dtype).numpy()
+        sweep(ctx.segments, grad.numpy(), one, g.numpy(), out.numpy())
+        sweep(columns, grad[order].numpy(), one, g.numpy(), out.numpy(), keep=True)
         return None, out

@@ -44,7 +44,11 @@ class Diagonal:
 
     def weights(self, filters: Tensor) -> Tensor:
         """The total weight of each row's self-loops, [R, C]."""
-        return (self.marks.to(filters.dtype) @ filters.T)[self.pattern]
+        return self.pattern_weights(filters)[self.pattern]
+
+    def pattern_weights(self, filters: Tensor) -> Tensor:
+        """The same per pattern, [P, C]."""
+        return self.marks.to(filters.dtype) @ filters.T
 
     def rows(self, rows: Tensor) -> Diagonal:
         return Diagonal(self.marks, self.pattern[rows])

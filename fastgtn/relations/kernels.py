@@ -18,9 +18,9 @@ Array = np.ndarray
 @kernel
 def _sweep(
     first: int, last: int, chunks: Array, edge_ptr: Array, relation: Array, col: Array, val: Array,
-    alpha: Array, diag: Array, x: Array, out: Array, keep: bool,
+    alpha: Array, loops: Array, pattern: Array, x: Array, out: Array, keep: bool,
 ) -> None:  # fmt: skip
-    """Compute chunks of rows of ``out = diag * x + sum_t alpha_t A_t x``; with `keep`, add to what `out` holds.
+    """Compute chunks of rows of ``out = loops[pattern] * x + sum_t alpha_t A_t x``; with `keep`, add them to `out`.
 
     It takes the edges of a row in one run, with a relation for each: the end of every short segment would be a branch
     that the processor guesses wrong.
@@ -31,8 +31,8 @@ def _sweep(
     flat, flat_out, flat_alpha = x.reshape(-1), out.reshape(-1), alpha.reshape(-1)
     for i in range(chunks[first], chunks[last]):
         for c in range(num_channels):
-            has_own = i < diag.shape[0]  # a row's own column has its own number; there may be more columns than rows
-            own = diag[i, c] if has_own else alpha.dtype.type(0)
+            has_own = i < pattern.shape[0]  # a row's own column has its own number; there may be more columns than rows
+            own = loops[pattern[i], c] if has_own else alpha.dtype.type(0)
             add_edges(
                 flat, i, c * d, d, width, edge_ptr[i], edge_ptr[i + 1], relation, col, val,
                 flat_alpha, c * num_relations, has_own, own, keep, flat_out,
@@ -42,9 +42,10 @@ def _sweep(
 @kernel
 def _sweep_with_dots(
     first: int, last: int, chunks: Array, row_ptr: Array, relation: Array, seg_ptr: Array, col: Array, val: Array,
-    alpha: Array, diag: Array, x: Array, out: Array, keep: bool, probe: Array, alpha_grad: Array, diag_grad: Array,
+    alpha: Array, loops: Array, pattern: Array, x: Array, out: Array, keep: bool,
+    probe: Array, alpha_grad: Array, own_grad: Array,
 ) -> None:  # fmt: skip
-    """The same, and ``alpha_grad[chunk, c, t] = <A_t x, probe>``, ``diag_grad[i, c] = <x_i, probe_i>``."""
+    """The same, and ``alpha_grad[chunk, c, t] = <A_t x, probe>``, ``own_grad[c, i] = <x_i, probe_i>``."""
     num_channels = alpha.shape[0]
     width = out.shape[1]
     d = width // num_channels
@@ -58,10 +59,9 @@ def _sweep_with_dots(
                 if not keep:
                     for k in range(place, place + d):
                         flat_out[k] = 0
-                if i < diag.shape[0]:
-                    diag_grad[i, c] = add_rows(
-                        flat, at, d, width, own, one, 0, 1, diag[i, c], flat_out, flat_probe, place
-                    )
+                if i < pattern.shape[0]:
+                    weight = loops[pattern[i], c]
+                    own_grad[c, i] = add_rows(flat, at, d, width, own, one, 0, 1, weight, flat_out, flat_probe, place)
                 for s in range(row_ptr[i], row_ptr[i + 1]):
                     t = relation[s]
                     alpha_grad[chunk, c, t] += add_rows(
@@ -90,28 +90,37 @@ def _edge_dots(
                 out[e] = dots
 
 
+class Loops(NamedTuple):
+    """Self-loops: row i has one of weight ``weights[pattern[i], c]`` in channel c."""
+
+    weights: Array  # [P, C]
+    pattern: Array  # int64 [R], or empty: no self-loops
+
+
 class Dots(NamedTuple):
-    """Inner products of a sweep with a probe: the gradients of the filters and of the diagonal."""
+    """Inner products of a sweep with a probe: the gradients of the filters and of the self-loops."""
 
     alpha: Array  # [C, T]: <A_t x, probe>
-    diag: Array  # [R, C]: <x, probe> of each row
+    loops: Array  # [P, C]: <x, probe> over the rows of each pattern
 
 
 def sweep(
-    segments: Segments, val: Array, alpha: Array, diag: Array, x: Array, out: Array, *,
-    keep: bool = False, probe: Array | None = None,
+    segments: Segments, val: Array, alpha: Array, x: Array, out: Array, *,
+    loops: Loops | None = None, keep: bool = False, probe: Array | None = None,
 ) -> Dots | None:  # fmt: skip
-    """Write ``diag * x + sum_t alpha_t A_t x`` into `out` (or add it), rows of all channels side by side."""
+    """Write ``loops * x + sum_t alpha_t A_t x`` into `out` (or add it), rows of all channels side by side."""
     count = len(segments.chunks) - 1
-    hop = (val, alpha, diag, x, out, keep)
+    weights, pattern = loops or Loops(np.zeros((0, len(alpha)), alpha.dtype), np.zeros(0, np.int64))
+    hop = (val, alpha, weights, pattern, x, out, keep)
     if probe is None:
         edges = (segments.chunks, segments.edge_ptr, segments.relation_of_edge, segments.col.numpy())
         run_ranges(lambda first, last: _sweep(first, last, *edges, *hop), count)
         return None
     arrays = (*_arrays(segments), *hop)
-    alpha_grad, diag_grad = np.zeros((count, *alpha.shape)), np.zeros(diag.shape, x.dtype)
-    run_ranges(lambda first, last: _sweep_with_dots(first, last, *arrays, probe, alpha_grad, diag_grad), count)
-    return Dots(alpha_grad.sum(0), diag_grad)  # chunk after chunk, whoever computed them
+    alpha_grad, own_grad = np.zeros((count, *alpha.shape)), np.zeros((len(alpha), len(pattern)), x.dtype)
+    run_ranges(lambda first, last: _sweep_with_dots(first, last, *arrays, probe, alpha_grad, own_grad), count)
+    by_pattern = [np.bincount(pattern, weights=channel, minlength=len(weights)) for channel in own_grad]
+    return Dots(alpha_grad.sum(0), np.stack(by_pattern, 1))  # chunk after chunk, row after row, whoever computed them
 
 
 def edge_dots(segments: Segments, alpha: Array, left: Array, right: Array) -> Array:

@@ -75,12 +75,12 @@ class Operator:
             filters: Weights :math:`\alpha`, shape [C, T].
         """
         filters = filters.to(h.dtype)
-        diag = h.new_zeros(0, h.size(1)) if self.diagonal is None else self.diagonal.weights(filters)
+        loops = h.new_zeros(0, h.size(1)) if self.diagonal is None else self.diagonal.pattern_weights(filters)
         values = [e.values.to(h.dtype) if e.values.requires_grad else e.values for e in self.edges]
         if h.device.type == "cpu" and h.dtype in (torch.float32, torch.float64):
-            out: Tensor = _fused(self, h, filters, diag, values)
+            out: Tensor = _fused(self, h, filters, loops, values)
             return out
-        return propagate_reference(self, h, filters, diag, values)
+        return propagate_reference(self, h, filters, loops, values)
 
     @cached_property
     def smallest_value(self) -> float:
@@ -141,7 +141,7 @@ class Operator:
 
 
 def propagate_reference(
-    operator: Operator, h: Tensor, filters: Tensor, diag: Tensor, values: Sequence[Tensor]
+    operator: Operator, h: Tensor, filters: Tensor, loops: Tensor, values: Sequence[Tensor]
 ) -> Tensor:
     """The same map in plain torch, one relation after the other: for other devices, and to check against."""
     out = h.new_zeros(operator.num_rows, *h.shape[1:])
@@ -151,14 +151,14 @@ def propagate_reference(
             mine = (relation == t).nonzero()[:, 0]
             message = h[cols[mine].long()] * value[mine].to(h.dtype)[:, None, None]
             out = out + filters[:, edges.first + t, None] * torch.zeros_like(out).index_add(0, rows[mine], message)
-    if diag.size(0):
-        out = out + diag[:, :, None] * h[: operator.num_rows]
+    if operator.diagonal is not None:
+        out = out + loops[operator.diagonal.pattern][:, :, None] * h[: operator.num_rows]
     return out
 
 
 @torch.compiler.disable
-def _fused(operator: Operator, h: Tensor, filters: Tensor, diag: Tensor, values: list[Tensor]) -> Tensor:
-    out: Tensor = _Fused.apply(operator, h, filters, diag, *values)
+def _fused(operator: Operator, h: Tensor, filters: Tensor, loops: Tensor, values: list[Tensor]) -> Tensor:
+    out: Tensor = _Fused.apply(operator, h, filters, loops, *values)
     return out
 
 
@@ -166,40 +166,45 @@ class _Fused(torch.autograd.Function):
     """The numba kernels behind autograd: forward over the rows, backward in one pass over the columns."""
 
     @staticmethod
-    def forward(ctx: Any, operator: Operator, h: Tensor, filters: Tensor, diag: Tensor, *values: Tensor) -> Tensor:
+    def forward(ctx: Any, operator: Operator, h: Tensor, filters: Tensor, loops: Tensor, *values: Tensor) -> Tensor:
         h = h.contiguous()
         ctx.operator = operator
-        ctx.save_for_backward(h, filters, diag, *values)
+        ctx.save_for_backward(h, filters, loops, *values)
         out = _empty((operator.num_rows, *h.shape[1:]), h)
         for number, (edges, value) in enumerate(zip(operator.edges, values, strict=True)):
-            alpha, own = _array(filters[:, edges.columns]), _array(diag[: 0 if number else None])
-            kernels.sweep(edges.segments, _array(value), alpha, own, _table(h), _table(out), keep=number > 0)
+            alpha, own = _array(filters[:, edges.columns]), _loops(operator, loops, number)
+            kernels.sweep(
+                edges.segments, _array(value), alpha, _table(h), _table(out), loops=own, keep=number > 0
+            )  # fmt: skip
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, filters, diag, *values = ctx.saved_tensors
+        h, filters, loops, *values = ctx.saved_tensors
         g, table = _table(grad.contiguous()), _table(h)
-        h_grad, filter_grad, diag_grad = (
-            _empty(h.shape, h),
-            torch.zeros_like(filters),
-            torch.zeros_like(diag),
-        )
+        h_grad, filter_grad, loop_grad = _empty(h.shape, h), torch.zeros_like(filters), torch.zeros_like(loops)
         value_grads: list[Tensor | None] = []
         for number, (edges, value) in enumerate(zip(ctx.operator.edges, values, strict=True)):
-            alpha, own = _array(filters[:, edges.columns]), _array(diag[: 0 if number else None])
+            alpha, own = _array(filters[:, edges.columns]), _loops(ctx.operator, loops, number)
             weights = _array(edges.transposed_values if value is edges.values else edges.transpose(value))
             dots = kernels.sweep(
-                edges.segments.transposed[0], weights, alpha, own, g, _table(h_grad),
-                keep=number > 0, probe=table if any(ctx.needs_input_grad[2:4]) else None,
+                edges.segments.transposed[0], weights, alpha, g, _table(h_grad),
+                loops=own, keep=number > 0, probe=table if any(ctx.needs_input_grad[2:4]) else None,
             )  # fmt: skip
             if dots is not None:
                 filter_grad[:, edges.columns] = torch.from_numpy(dots.alpha)
-                diag_grad[: len(dots.diag)] = torch.from_numpy(dots.diag)
+                loop_grad[: len(dots.loops)] += torch.from_numpy(dots.loops)
             wanted = ctx.needs_input_grad[4 + number]
             value_grads.append(_edge_gradient(edges, alpha, g, table) if wanted else None)
-        return None, h_grad, filter_grad, diag_grad, *value_grads
+        return None, h_grad, filter_grad, loop_grad, *value_grads
+
+
+def _loops(operator: Operator, weights: Tensor, number: int) -> kernels.Loops | None:
+    """The self-loops, for the first edges; the others find them added."""
+    if number or operator.diagonal is None:
+        return None
+    return kernels.Loops(_array(weights), _array(operator.diagonal.pattern))
 
 
 def _edge_gradient(edges: Edges, alpha: np.ndarray, g: np.ndarray, table: np.ndarray) -> Tensor:

@@ -62,8 +62,8 @@ def test_fused_kernel_equals_plain_torch(stack, empty_rows):
     operator = stack.row_normalized(empty_rows).operator
     h = randn(stack.num_nodes, 2, 6).requires_grad_()
     filters = random_filters(2, len(stack)).requires_grad_()
-    diag = operator.diagonal.weights(filters)
-    plain = propagate_reference(operator, h, filters, diag, [e.values for e in operator.edges])
+    loops = operator.diagonal.pattern_weights(filters)
+    plain = propagate_reference(operator, h, filters, loops, [e.values for e in operator.edges])
     fused = operator.apply(h, filters)
     torch.testing.assert_close(fused, plain)
     for mine, theirs in zip(
