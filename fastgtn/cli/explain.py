@@ -164,8 +164,8 @@ def show(ranking: Ranking, stable: Stability | None, matters: Faithfulness | Non
             "agree",
             f"Kendall's τ {stable.kendall:.2f} · common among the first three {100 * stable.top3_overlap:.0f} %",
         )
-        for warning in stable.warnings:
-            stderr.print(f"warning: {warning}", markup=False, style="yellow")
+    for warning in [*([ranking.caveat] if ranking.caveat else []), *(stable.warnings if stable else [])]:
+        stderr.print(f"warning: {warning}", markup=False, style="yellow")
 
 
 def ranking_table(ranking: Ranking, matters: Faithfulness | None) -> Table:

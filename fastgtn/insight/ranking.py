@@ -20,6 +20,7 @@ from fastgtn.relations.walks import Array, Walks
 
 Model = NodeClassifier | FastGTN | GTN
 Rule = Literal["effective", "plain"]
+DEFAULT_EFFORT = 2000
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Ranking:
         own_share: What γ gives to the node's own features, apart from the learned graph.
         num_nodes: Nodes whose shares were averaged.
         num_without: Chosen nodes where no walk starts at all; they have no shares.
+        unseen: The most that a path can weigh which the search broke off before; zero if the ranking is exact.
     """
 
     target: str
@@ -66,6 +68,7 @@ class Ranking:
     own_share: float
     num_nodes: int
     num_without: int
+    unseen: float
     between_targets: bool
     rule: Rule
     names: PathNames
@@ -84,6 +87,22 @@ class Ranking:
         raise KeyError(name)
 
     @property
+    def num_certain(self) -> int:
+        """How many of the listed paths, from the first on, are proved to be the heaviest."""
+        return sum(ranked.weight >= self.unseen for ranked in self.paths)
+
+    @property
+    def caveat(self) -> str | None:
+        """What to know where the search broke off, in a sentence."""
+        if self.num_certain == len(self.paths):
+            return None
+        proved = f"only the first {self.num_certain} are proved" if self.num_certain else "none is proved"
+        return (
+            f"Very many paths weigh nearly the same, so the search broke off: {proved} to be the heaviest; a path that "
+            f"is not listed weighs {100 * self.unseen:.2g} % at most."
+        )
+
+    @property
     def listed_weight(self) -> float:
         """What the listed paths and the empty one weigh together; one if they are all there are."""
         return self.empty_weight + sum(ranked.weight for ranked in self.paths)
@@ -95,13 +114,14 @@ class Ranking:
             "empty_path": {"weight": self.empty_weight, "channels": list(self.empty_channels)},
             "own_share": self.own_share, "listed_weight": self.listed_weight,
             "nodes": self.num_nodes, "nodes_without_paths": self.num_without,
+            "certain": self.num_certain, "unseen_weight": self.unseen,
         }  # fmt: skip
 
 
 def rank_metapaths(
     model: Model, stack: RelationStack, target: str, *, nodes: Tensor | Sequence[int] | None = None, top: int = 20,
     between_targets: bool = False, channel: int | None = None, layer: int = 0, rule: Rule = "effective",
-    features: Features | Tensor | None = None,
+    features: Features | Tensor | None = None, effort: int | None = DEFAULT_EFFORT,
 ) -> Ranking:  # fmt: skip
     r"""Rank the effective meta-paths of a model by their exact share, :math:`\frac{1}{n} \sum_i w_p (A_p 1)_i / v_i`.
 
@@ -118,6 +138,9 @@ def rank_metapaths(
         layer: Which layer of a FastGTN; layers do not compose to meta-paths, there is a non-linearity in between.
         rule: What decides the order: the effective share, or the paper's product of filter weights.
         features: Needed with non-local operations only: their edges depend on features.
+        effort: How many beginnings of paths are looked at before the search breaks off, None for all it takes. Trained
+            models need few; an untrained one, with very many paths of nearly the same weight, may need millions.
+            `num_certain` of the result says how far the ranking is proved.
     """
     if top < 1:
         raise InputError(f"top must be at least 1, but got {top}.")
@@ -134,10 +157,11 @@ def rank_metapaths(
         for n, other in zip(stack.node_counts, stack.node_types, strict=True)
     ]
     search = PathSearch(walks, kind, start, ends)
-    *found, empty = search.heaviest(top)
+    heaviest = search.heaviest(top, None if effort is None else effort + top * walks.shape[0])
+    found, empty, unseen = heaviest.paths, heaviest.empty, heaviest.unseen
     if rule == "plain":
         plain = plain_heaviest(walks, kind, top, end=kind if between_targets else None)
-        found = [search.weigh(path.steps) for path in plain]
+        found, unseen = [search.weigh(path.steps) for path in plain], 0.0
     names = PathNames(stack.node_types, walks.relations)
     return Ranking(
         target=target,
@@ -147,6 +171,7 @@ def rank_metapaths(
         own_share=own_share(model, totals[chosen]),
         num_nodes=int(reached.sum()),
         num_without=int((~reached).sum()),
+        unseen=unseen,
         between_targets=between_targets,
         rule=rule,
         names=names,

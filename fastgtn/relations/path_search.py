@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, repeat
 
@@ -31,10 +31,75 @@ class FoundPath:
 
 
 @dataclass(frozen=True, eq=False)
+class Heaviest:
+    """The heaviest non-empty paths in order, and the empty one.
+
+    Args:
+        unseen: The most that a path can weigh which the search did not get to see; zero if it came to its end.
+    """
+
+    paths: list[FoundPath]
+    empty: FoundPath
+    unseen: float
+
+
+@dataclass(frozen=True, eq=False)
 class _Prefix:
     steps: tuple[int, ...]
     kind: int  # the node type it ends at
     mass: Array  # [K + 1, n, C]: what has taken exactly these steps after 0 … K hops; zero before hop len(steps)
+
+
+_Continued = tuple[_Prefix, int]  # a prefix and one more step
+
+
+class _Frontier:
+    """The heaviest paths so far, and the prefixes that may lead to heavier ones."""
+
+    def __init__(self, top: int) -> None:
+        self.top, self.ticket = top, count()
+        self.heaviest: list[tuple[float, int, _Prefix, int]] = []
+        self.queue: list[tuple[float, int, int, _Prefix, int]] = []
+
+    @property
+    def floor(self) -> float:
+        """What a path has to exceed to be among the heaviest."""
+        return self.heaviest[0][0] if len(self.heaviest) == self.top else 0.0
+
+    @property
+    def unseen(self) -> float:
+        """The most that a path not yet seen can weigh; zero if it would not be among the heaviest."""
+        most = -self.queue[0][0] if self.queue else 0.0
+        return most if most > self.floor else 0.0
+
+    def add(self, steps: Iterable[tuple[_Prefix, int, float, float]]) -> None:
+        """Continued prefixes: what each weighs as a path, and the most that a longer one can weigh."""
+        for prefix, step, weight, most in steps:
+            if weight > 0:
+                item = (weight, -next(self.ticket), prefix, step)
+                (heapq.heappush if len(self.heaviest) < self.top else heapq.heappushpop)(self.heaviest, item)
+            if most > self.floor:
+                # among equals go deep: then as many paths as are wanted are found soon
+                heapq.heappush(self.queue, (-most, -len(prefix.steps), next(self.ticket), prefix, step))
+
+    def best_first(self, wanted: int) -> Iterator[_Continued]:
+        """Take out the prefixes that may lead to the heaviest paths."""
+        for _ in range(wanted):
+            if not self.unseen:
+                return
+            yield heapq.heappop(self.queue)[3:]
+
+    def deepest_first(self, wanted: int) -> list[_Continued]:
+        """Take out the longest prefixes, and of those the best: they soon come to an end."""
+        chosen = heapq.nsmallest(wanted, self.queue, key=lambda item: (item[1], item[0]))
+        taken = {item[2] for item in chosen}
+        self.queue = [item for item in self.queue if item[2] not in taken]
+        heapq.heapify(self.queue)
+        return [item[3:] for item in chosen]
+
+    def found(self) -> list[_Continued]:
+        """The heaviest paths, best first."""
+        return [item[2:] for item in sorted(self.heaviest, reverse=True)]
 
 
 class PathSearch:
@@ -58,27 +123,26 @@ class PathSearch:
         self.stays = [np.ascontiguousarray(stay.swapaxes(0, 1)) for stay in walks.stays]  # [K, n, C]
         self.bounds = self._bounds()
 
-    def heaviest(self, top: int) -> list[FoundPath]:
-        """The `top` heaviest non-empty paths in order, fewer if there are fewer; after them the empty path."""
+    def heaviest(self, top: int, limit: int | None = None) -> Heaviest:
+        """The `top` heaviest non-empty paths, fewer if there are fewer.
+
+        Args:
+            limit: Break off after so many prefixes, and only look where the most promising ones lead. It happens where
+                very many paths weigh nearly the same.
+        """
         root = self._root()
-        best: list[tuple[float, int, _Prefix, int]] = []
-        queue: list[tuple[float, int, int, _Prefix, int]] = []
-        ticket = count()
+        frontier = _Frontier(top)
         prefixes, seen = [root], 0
         while prefixes:
             seen += len(prefixes)
-            for prefix, step, weight, most in self._next_steps(prefixes):
-                if weight > 0:
-                    item = (weight, -next(ticket), prefix, step)
-                    (heapq.heappush if len(best) < top else heapq.heappushpop)(best, item)
-                if most > (best[0][0] if len(best) == top else 0.0):
-                    # among equals go deep: then as many paths as are wanted are found soon
-                    heapq.heappush(queue, (-most, -len(prefix.steps), next(ticket), prefix, step))
-            prefixes = []
-            while len(prefixes) < self._batch(seen) and queue and (len(best) < top or -queue[0][0] > best[0][0]):
-                prefixes.append(self._extended(*heapq.heappop(queue)[3:]))
-        found = [self._weigh(self._extended(prefix, step)) for _, _, prefix, step in sorted(best, reverse=True)]
-        return [*sorted(found, key=lambda path: -path.weight), self._weigh(root)]
+            frontier.add(self._next_steps(prefixes))
+            wanted = self._batch(seen) if limit is None or seen < limit else 0
+            prefixes = [self._extended(*one) for one in frontier.best_first(wanted)]
+        for _ in range(self.walks.shape[0] if frontier.unseen else 0):
+            prefixes = [self._extended(*one) for one in frontier.deepest_first(_LARGEST_BATCH)]
+            frontier.add(self._next_steps(prefixes))
+        found = [self._weigh(self._extended(*one)) for one in frontier.found()]
+        return Heaviest(sorted(found, key=lambda path: -path.weight), self._weigh(root), frontier.unseen)
 
     def weigh(self, steps: tuple[int, ...]) -> FoundPath:
         """The weight of one path, whether it is among the heaviest or not."""

@@ -159,10 +159,10 @@ def _require_same(config: Config, folder: Path, record: dict[str, Any]) -> None:
         if all(file.name == "run.json" or file.name[0] == "." for file in folder.iterdir()):
             return  # the process ended before it wrote anything else
         raise InputError(f"{folder} is no run folder: it has no config.toml. Choose another --out.")
-    before, now = (_flat(c.model_dump()) for c in (stored_config(folder), config))
+    before, now = (toml.flat(c.model_dump(mode="json")) for c in (stored_config(folder), config))
     changed = [key for key in now if before.get(key) != now[key] and key not in FREE_KEYS]
     if changed:
-        listed = ", ".join(f"{key} was {before.get(key)}, now {now[key]}" for key in changed)
+        listed = ", ".join(f"{key} was {json.dumps(before.get(key))}, now {json.dumps(now[key])}" for key in changed)
         raise InputError(f"{folder} is a run of another config ({listed}): choose another --out.")
     if read_json(folder / "run.json").get("data_checksum") != record["data_checksum"]:
         raise InputError(f"the graph has changed since {folder} was begun: choose another --out.")
@@ -178,16 +178,6 @@ def _next_folder(config: Config) -> Path:
             continue
         return folder
     raise InputError("the folder runs/ has a million runs already: name another with --out.")
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    result: dict[str, str] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            result |= _flat(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = json.dumps(value)
-    return result
 
 
 def _spread(scores: list[dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
+from fastgtn.training import toml
 from fastgtn.training.config import Config
 from fastgtn.training.model_options import options_by_name
 
@@ -119,20 +120,9 @@ def search_space(config: Config, fixed: Mapping[str, Any]) -> dict[str, BaseDist
             ranges[key] = values
         elif key in known:
             ranges[f"model.{key}"] = values
-    now = flat(config.model_dump())
+    now = toml.flat(config.model_dump())
     space = {key: values.including(now[key]) for key, values in ranges.items() if key not in fixed}
     return {key: values for key, values in space.items() if not values.single()}
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their full keys: ``model.hidden``."""
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = value
-    return result
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,17 @@ def settings(assignments: Iterable[str]) -> dict[str, Any]:
             if not isinstance(section, dict):
                 raise InputError(f'--set {assignment}: "{name}" was set to a value before, and cannot hold keys.')
         section[names[-1]] = _value(text.strip())
+    return result
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their full keys: ``model.hidden``."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
     return result
 
 

@@ -12,12 +12,13 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask, checksum, load
 from fastgtn.errors import InputError
+from fastgtn.training import toml
 from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config
 from fastgtn.training.fit import check, train_inputs
 from fastgtn.training.loop import State, selection_metric
 from fastgtn.training.runs import name_of
-from fastgtn.training.search_space import flat, nested, search_space, storable
+from fastgtn.training.search_space import nested, search_space, storable
 from fastgtn.training.tune_output import summary, write_files
 from fastgtn.training.tune_study import REPORT_EVERY, SharedStudy, locked, open_study
 
@@ -65,12 +66,12 @@ def tune(
     graph, task = load(config.dataset, data_dir=data_dir, seed=config.split_seed)
     if task is None:
         raise InputError(f"{config.dataset} has no labels and splits, so there is nothing to learn: add a task.")
-    space = search_space(config, flat(fixed or {}))
+    space = search_space(config, toml.flat(fixed or {}))
     if not space:
         raise InputError("every key that could be searched is set with --set: leave some of them open.")
     search = Search(config, graph, without_test(task), budget)
     search.check()
-    start = flat(config.model_dump())
+    start = toml.flat(config.model_dump())
     facts = {
         "dataset": name_of(config), "model": config.model.label, "metric": search.metric,
         "seeds_per_trial": budget.seeds_per_trial, "data_checksum": checksum(config.dataset, data_dir=data_dir),

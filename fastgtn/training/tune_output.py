@@ -15,7 +15,7 @@ from fastgtn.training import toml
 from fastgtn.training.config import Config, is_path
 from fastgtn.training.files import write_text, write_whole
 from fastgtn.training.model_titles import title_of
-from fastgtn.training.search_space import flat, nested
+from fastgtn.training.search_space import nested
 from fastgtn.training.tune_study import SharedStudy
 
 TITLES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "ndcg": "NDCG", "mrr": "MRR"}
@@ -38,7 +38,7 @@ def summary(study: SharedStudy, facts: Mapping[str, Any]) -> dict[str, Any]:
     assert best is not None
     found = {
         "trial": best.number, "score": best.value, "epochs": best.user_attrs["epochs"],
-        "settings": flat(nested(best.params)),
+        "settings": toml.flat(nested(best.params)),
     }  # fmt: skip
     return {
         "dataset": facts["dataset"], "model": facts["model"], "metric": facts["metric"],
@@ -53,10 +53,10 @@ def best_config(study: SharedStudy, config: Config, facts: Mapping[str, Any]) ->
     best = study.best()
     assert best is not None
     chosen = Config.of(config.model_dump(), nested(best.params))
-    default = flat(Config.of({"model": {"name": chosen.model.name}}).model_dump())
+    default = toml.flat(Config.of({"model": {"name": chosen.model.name}}).model_dump())
     kept = {
         key: value
-        for key, value in flat(chosen.model_dump()).items()
+        for key, value in toml.flat(chosen.model_dump()).items()
         if key in ("dataset", "model.name", *study.space) or (value != default[key] and key not in LEFT_OUT)
     }
     command = "<this file>" if is_path(config.dataset) else f"--dataset {config.dataset} --model {facts['model']}"
@@ -75,7 +75,7 @@ def trial_table(study: SharedStudy) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["trial", "state", "score", "epochs", "seconds", *study.space, "reason"])
     for trial in study.trials():
-        told, drawn = trial.user_attrs, flat(nested(trial.params))
+        told, drawn = trial.user_attrs, toml.flat(nested(trial.params))
         score = "" if trial.value is None else trial.value
         epochs = " ".join(map(str, told.get("epochs", ())))
         seconds = f"{told['seconds']:.2f}" if "seconds" in told else ""

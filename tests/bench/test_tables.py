@@ -16,7 +16,6 @@ from fastgtn.bench.nodes import compare, nodes_report, paired
 from fastgtn.cli import app
 from fastgtn.errors import InputError
 from fastgtn.training.config import Config
-from fastgtn.training.recipes import MODELS
 
 QUICK = {"model": {"hidden": 8}, "fit": {"epochs": 4}}
 
@@ -78,7 +77,6 @@ def test_what_cannot_be_run_is_marked_with_its_reason(ring_file: Path, tmp_path:
     assert report.values["cells"][0]["reason"].startswith("the dataset")
 
 
-@pytest.mark.skipif("han" not in MODELS, reason="there is no HAN")
 def test_a_model_that_does_not_apply_is_marked(ring_file: Path, tmp_path: Path) -> None:
     (cell,) = run_cells([plan(str(ring_file), "han", runs=1, seed=0)], tmp_path)
     assert cell.reason

@@ -98,6 +98,37 @@ def test_the_top_paths_are_those_of_the_whole_list(limit, seed, top, normalized,
     assert [ranked.rank for ranked in few] == list(range(1, len(wanted) + 1))
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), top=st.integers(1, 5), effort=st.integers(0, 8))
+def test_a_search_that_breaks_off_says_how_far_it_is_proved(seed, top, effort):
+    stack = random_stack(seed, num_types=2, num_relations=6, max_edges=12)
+    model = gtn(stack, random_filters(4, 2, len(stack), seed=seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(path_search, "_LARGEST_BATCH", 1)
+        some = rank_metapaths(model, stack, "t0", top=top, effort=effort)
+    every = rank_metapaths(model, stack, "t0", top=10_000, effort=None)
+    assert every.caveat is None
+    for ranked in some:
+        assert ranked.weight == pytest.approx(every[ranked.name].weight, abs=1e-14)
+    proved = [ranked.weight for ranked in every][: some.num_certain]
+    assert [ranked.weight for ranked in some][: some.num_certain] == pytest.approx(proved, abs=1e-14)
+    listed = {ranked.name for ranked in some}
+    not_listed = [ranked.weight for ranked in every if ranked.name not in listed]
+    least = max(some.unseen, min((ranked.weight for ranked in some), default=0.0))
+    assert max(not_listed, default=0.0) <= least + 1e-14
+    assert (some.caveat is None) == (some.num_certain == len(some))
+
+
+def test_very_many_paths_of_nearly_the_same_weight_do_not_take_for_ever():
+    stack = random_stack(0, num_types=1, num_relations=30, max_nodes=40, max_edges=200)
+    torch.manual_seed(0)
+    ranking = rank_metapaths(GTN(2, 2, stack.relations, path_length=6), stack, "t0", top=20, effort=50)
+    assert len(ranking) == 20
+    assert ranking.unseen > ranking.paths[-1].weight
+    assert "not listed weighs" in ranking.caveat
+    assert ranking.to_dict()["certain"] == ranking.num_certain < 20
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), identity=st.booleans(), between=st.booleans())
 def test_the_plain_rule_multiplies_filter_weights(seed, identity, between):

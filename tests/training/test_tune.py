@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 from fastgtn.cli import app
 from fastgtn.data import archive, load
 from fastgtn.errors import InputError
-from fastgtn.training import Config, train
+from fastgtn.training import Config, toml, train
 from fastgtn.training.recipes import MODELS
-from fastgtn.training.search_space import Choice, flat, nested, search_space
+from fastgtn.training.search_space import Choice, nested, search_space
 from fastgtn.training.tune import Budget, Search, StopWatch, tune, without_test
 from fastgtn.training.tune_study import is_alive, open_study
 
@@ -58,7 +58,7 @@ def test_the_best_config_is_ready_to_train_and_has_the_score_that_chose_it(graph
 def test_the_first_trial_is_the_config_that_was_given(graph_file: Path, tmp_path: Path) -> None:
     config = quick(graph_file, model={"name": "mlp", "hidden": 17}, fit={"learning_rate": 0.2, "weight_decay": 0.0})
     result = tune(config, out=tmp_path / "search", budget=Budget(1), fixed=FIXED)
-    assert result["best"]["settings"].items() <= flat(config.model_dump()).items()
+    assert result["best"]["settings"].items() <= toml.flat(config.model_dump()).items()
     assert result["best"]["settings"]["model.hidden"] == 17
     assert Config.from_toml(tmp_path / "search" / "best.toml").model.hidden == 17
 
@@ -137,7 +137,7 @@ def test_killed_searches_lose_no_finished_trial_and_two_processes_share_one(grap
 def test_a_trial_of_a_process_that_is_gone_goes_back_into_the_queue(graph_file: Path, tmp_path: Path) -> None:
     config = quick(graph_file, model={"name": "mlp"})
     space = search_space(config, {})
-    start = {key: flat(config.model_dump())[key] for key in space}
+    start = {key: toml.flat(config.model_dump())[key] for key in space}
     with open_study(tmp_path, {}, space, start, seed=0) as gone:
         trial = gone.ask(5)
         assert trial is not None
@@ -185,7 +185,10 @@ def test_every_model_has_a_space_that_makes_valid_configs() -> None:
                 key: values.choices[pick] if hasattr(values, "choices") else (values.low, values.high)[pick]
                 for key, values in space.items()
             }
-            assert flat(Config.of({"model": values}, nested(drawn)).model_dump()).items() >= flat(nested(drawn)).items()
+            assert (
+                toml.flat(Config.of({"model": values}, nested(drawn)).model_dump()).items()
+                >= toml.flat(nested(drawn)).items()
+            )
 
 
 def test_mistakes_are_answered_in_one_line(graph_file: Path, tmp_path: Path) -> None:

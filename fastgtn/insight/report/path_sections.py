@@ -25,7 +25,8 @@ def meta_paths(run: RunTables) -> Markup:
         el(
             "p", "The exact share of each meta-path in what the model computes, the mean over ",
             f"{ranking.num_nodes:,} {run.target + ' ' if several else ''}nodes. Walks that never leave the node have ",
-            f"{percent(ranking.empty_weight)}.", own if ranking.own_share else "", class_="lead",
+            f"{percent(ranking.empty_weight)}.", own if ranking.own_share else "",
+            f" {ranking.caveat}" if ranking.caveat else "", class_="lead",
         ),
         el("p", el("span", el("span", class_="key share"), " effective share"), " ",
            el("span", el("span", class_="key plain"), " the paper's rule, the product of filter weights"),
