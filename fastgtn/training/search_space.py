@@ -87,6 +87,7 @@ OWN: dict[str, dict[str, Range]] = {
         "gamma": Numbers(0.0, 2.0, step=0.1),
         "aggregate": Choice(("concat", "mean")),
         "fit.average": Choice((0.0, 0.9)),
+        "fit.filter_learning_rate": Choice((None, 0.02, 0.1)),
     },
     "fast_gtn": {
         "num_layers": Choice((1, 2)),
@@ -95,7 +96,9 @@ OWN: dict[str, dict[str, Range]] = {
         "gamma": Numbers(0.0, 1.0, step=0.1),
         "aggregate": Choice(("concat", "mean")),
         "fit.average": Choice((0.0, 0.9)),
+        "fit.filter_learning_rate": Choice((None, 0.02, 0.1)),
         "graph.normalize": Choice(("row", "symmetric", "none")),
+        "graph.empty_rows": Choice(("self", "zero")),
     },
     "fast_gtn_non_local": {
         "model.non_local.neighbors": Choice((3, 5, 10)),
