@@ -86,7 +86,7 @@ def efficiency_report(cells: Sequence[dict[str, Any]], sizes: Sizes, *, command:
     notes = [
         f"Path length {sizes.path_length}, {sizes.num_channels} channels, width {sizes.hidden}, one layer without "
         f"non-local operations, all nodes, {torch.get_num_threads()} threads; medians of {sizes.rounds} rounds in "
-        "which the ways take turns. Memory is what one pass adds at its peak.",
+        "which the ways take turns, of fewer for what takes minutes. Memory is what one pass adds at its peak.",
         "The paper's factors are of its own two programs on PPI, the largest gap that it found.",
     ]
     notes += [f"{c['dataset']}: explicit GTN was not run: {c['reason']}" for c in measured if c["reason"]]

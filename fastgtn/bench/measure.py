@@ -7,17 +7,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+_PATIENCE = 30  # seconds: what takes longer in all rounds together takes part in fewer of them
+
 
 def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of each candidate; one run of each per round, after one to warm up if there are several."""
+    """Median seconds of each candidate; one run of each per round, after one to warm up if there are several.
+
+    Slow candidates take part in the first rounds only, at least in one.
+    """
+    first = {name: _seconds(run) for name, run in candidates.items()}
+    if rounds == 1:
+        return first
+    turns = {name: max(1, min(rounds, int(_PATIENCE / max(seconds, 1e-9)))) for name, seconds in first.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    for number in range(rounds + (rounds > 1)):
+    for number in range(rounds):
         for name, run in candidates.items():
-            start = time.perf_counter()
-            run()
-            if number or rounds == 1:
-                times[name].append(time.perf_counter() - start)
+            if number < turns[name]:
+                times[name].append(_seconds(run))
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def peak_memory(run: Callable[[], object]) -> float:

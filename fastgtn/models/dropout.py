@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fastgtn.relations.compile import kernel, run_ranges
 
-LARGE = 1 << 22  # numbers from which on our own way is taken; below, torch's is as good
+LARGE = 1 << 20  # numbers from which on our own way is taken; below, torch's is as good
 LEVELS = 1 << 16  # the share is rounded to a multiple of 1 / LEVELS
 AT_ONCE = 1 << 10  # numbers whose fate is drawn before it is carried out
 PIECE = 1 << 16  # numbers that one thread handles at a time; a multiple of AT_ONCE

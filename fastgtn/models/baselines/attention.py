@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from fastgtn.models.dropout import drop
 from fastgtn.relations.compile import kernel
 
 
@@ -21,7 +21,7 @@ def attend(edge_index: Tensor, logits: Tensor, values: Tensor, num_rows: int, *,
         values: What senders send, shape [M, H, d].
         dropout: Share of the weights that are set to zero, the others scaled; give 0 outside of training.
     """
-    kept = F.dropout(torch.ones_like(logits), dropout) if dropout else logits.new_empty(0, logits.size(1))
+    kept = drop(logits.new_ones(logits.shape), dropout) if dropout else logits.new_empty(0, logits.size(1))
     out: Tensor = _Attend.apply(edge_index, logits, values, num_rows, kept)
     return out
 
