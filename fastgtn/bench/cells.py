@@ -1,11 +1,13 @@
 """One cell of a table: a model on a dataset, trained into a run folder, or read from it."""
 
 import hashlib
+import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,7 @@ def run_cells(
     run = partial(run_cell, out=out, data_dir=data_dir)
     if jobs == 1:
         return _gathered(map(run, plans), done)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _one_thread) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker) as pool:
         return _gathered(pool.map(run, plans), done)
 
 
@@ -124,5 +126,14 @@ def _gathered(cells: Iterable[Cell], done: Callable[[Cell], None] | None) -> lis
     return found
 
 
-def _one_thread() -> None:
+def _begin_worker() -> None:
+    """A worker has one thread, and ends with the process that started it, even if that one was killed."""
     torch.set_num_threads(1)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)

@@ -1,6 +1,10 @@
 """Tables say what the run folders say, go on where they stopped, and mark what could not be run."""
 
+import contextlib
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +70,32 @@ def test_cells_in_other_processes_are_the_same_cells(graph_file: Path, tmp_path:
     assert there.summary["test"] == here.summary["test"]
     with pytest.raises(InputError, match="--jobs is 0; it must be at least 1"):
         run_cells(plans, tmp_path, jobs=0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to find processes in")
+def test_workers_end_with_the_process_that_started_them(graph_file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fastgtn", "bench", "nodes", "--graph", str(graph_file), "--models", "gcn,mlp",
+               "--runs", "100000", "--jobs", "2", "--out", str(tmp_path / "bench")]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+        while not list(tmp_path.glob("bench/*/seed-0/result.json")):
+            assert parent.poll() is None
+            time.sleep(0.1)
+        workers = {pid for pid, (_, ppid) in processes().items() if ppid == parent.pid}
+        assert workers
+        parent.kill()
+    while any(processes().get(pid, ("Z", 0))[0] != "Z" for pid in workers):
+        time.sleep(0.1)
+
+
+def processes() -> dict[int, tuple[str, int]]:
+    """State and parent of every process."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended in the meantime
+            state, ppid = path.read_text().rpartition(")")[2].split()[:2]
+            found[int(path.parent.name)] = (state, int(ppid))
+    return found
 
 
 def test_what_cannot_be_run_is_marked_with_its_reason(ring_file: Path, tmp_path: Path) -> None:
