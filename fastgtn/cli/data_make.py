@@ -62,40 +62,21 @@ def planted(
     report(graph, task, Path(out), as_json)
 
 
-@app.command("oag-nn")
-def oag_nn(
-    out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Make a graph of the shape of OAG-NN: 66 thousand nodes, 0.8 million edges."""
-    _make_oag("oag-nn", out, scale, seed, features, force=force, as_json=as_json)
+def _add_oag_command(name: str, size: str) -> None:
+    @app.command(name, help=f"Make a graph of the shape of {name.upper()}: {size}.")
+    def make_one(
+        out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
+        as_json: AsJson = False,
+    ) -> None:  # fmt: skip
+        oag_shape(name, scale)  # refuse sizes before anything else is said
+        check_free(out, force)
+        with step_bar(NUM_STEPS + 1) as step:
+            graph, task = make_oag(name, scale=scale, seed=seed, half=features is Precision.float16, progress=step)
+            step(out.name)
+            archive.write(out, graph, task, meta=graph.meta, overwrite=force)
+        report(graph, task, out, as_json)
 
 
-@app.command("oag-ml")
-def oag_ml(
-    out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Make a graph of the shape of OAG-ML: 227 thousand nodes, 4 million edges."""
-    _make_oag("oag-ml", out, scale, seed, features, force=force, as_json=as_json)
-
-
-@app.command("oag-cs")
-def oag_cs(
-    out: Out, scale: Scale = 1.0, seed: Seed = 0, features: Stored = Precision.float16, force: Force = False,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Make a graph of the shape of OAG-CS: 1.1 million nodes, 28 million edges."""
-    _make_oag("oag-cs", out, scale, seed, features, force=force, as_json=as_json)
-
-
-def _make_oag(
-    name: str, out: Path, scale: float, seed: int, features: Precision, *, force: bool, as_json: bool
-) -> None:
-    oag_shape(name, scale)  # refuse sizes before anything else is said
-    check_free(out, force)
-    with step_bar(NUM_STEPS + 1) as step:
-        graph, task = make_oag(name, scale=scale, seed=seed, half=features is Precision.float16, progress=step)
-        step(out.name)
-        archive.write(out, graph, task, meta=graph.meta, overwrite=force)
-    report(graph, task, out, as_json)
+_add_oag_command("oag-nn", "66 thousand nodes, 0.8 million edges")
+_add_oag_command("oag-ml", "227 thousand nodes, 4 million edges")
+_add_oag_command("oag-cs", "1.1 million nodes, 28 million edges")

@@ -4,7 +4,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from fastgtn.cli.output import say, stderr
 from fastgtn.data import NodeTask
@@ -20,20 +28,19 @@ MAIN_METRICS = {"ndcg": "NDCG", "micro_f1": "micro-F1"}  # the first that a task
 LARGE = 1_000_000  # edges from which on the memory is spoken of
 
 
-class ProgressBar(Listener):
-    """Loss, validation metric and time left of the seed that is being trained."""
+class StoppableBar:
+    """A bar on a terminal, silence elsewhere; tells a user who stops the work how it goes on."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self.inputs: Inputs | None = None
-        self.folder: Path | None = None
-        self.has_said_propagation = False
+    def __init__(self, clock: ProgressColumn) -> None:
         layout = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"),
-            TimeRemainingColumn(),
+            clock,
         )  # fmt: skip
         self.bar = Progress(*layout, console=stderr, transient=True, disable=not stderr.is_terminal)
-        self.tasks: dict[int, TaskID] = {}
+
+    def how_to_continue(self) -> str | None:
+        """What to say; None where nothing is there to go on with."""
+        return None
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -43,8 +50,23 @@ class ProgressBar(Listener):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bar.stop()
-        if kind is not None and issubclass(kind, KeyboardInterrupt) and self.folder is not None:
-            stderr.print(f"stopped; continue with: fastgtn train --resume --out {self.folder}", markup=False)
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and (words := self.how_to_continue()):
+            stderr.print(f"stopped; {words}", markup=False)
+
+
+class ProgressBar(StoppableBar, Listener):
+    """Loss, validation metric and time left of the seed that is being trained."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.inputs: Inputs | None = None
+        self.folder: Path | None = None
+        self.has_said_propagation = False
+        super().__init__(TimeRemainingColumn())
+        self.tasks: dict[int, TaskID] = {}
+
+    def how_to_continue(self) -> str | None:
+        return None if self.folder is None else f"continue with: fastgtn train --resume --out {self.folder}"
 
     def started(self, inputs: Inputs, task: NodeTask, folder: Path, plan: MemoryPlan) -> None:  # noqa: ARG002
         self.inputs, self.folder = inputs, folder

@@ -1,14 +1,14 @@
 """`fastgtn tune`: search the config of a model, or of many models on many datasets."""
 
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
 from optuna.trial import FrozenTrial
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TimeElapsedColumn
 
-from fastgtn.cli.output import emit_json, say, stderr
+from fastgtn.cli.output import emit_json, say
+from fastgtn.cli.progress import StoppableBar
 from fastgtn.cli.train import TITLES, AsJson, DataDir, Settings, choose_config
 from fastgtn.data import available
 from fastgtn.data.catalog import PAPER
@@ -59,27 +59,15 @@ def tune_command(
         emit_json(results[0] if len(cells) == 1 else results)
 
 
-class TrialBar(TuneListener):
+class TrialBar(StoppableBar, TuneListener):
     """Trials and the best score so far; a bar on a terminal, silence elsewhere."""
 
     def __init__(self, title: str, trials: int) -> None:
-        layout = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"),
-            TimeElapsedColumn(),
-        )  # fmt: skip
-        self.bar = Progress(*layout, console=stderr, transient=True, disable=not stderr.is_terminal)
+        super().__init__(TimeElapsedColumn())
         self.task = self.bar.add_task(title, total=trials, facts="")
 
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-        if kind is not None and issubclass(kind, KeyboardInterrupt):
-            stderr.print("stopped; the same command continues, and no finished trial is lost", markup=False)
+    def how_to_continue(self) -> str:
+        return "the same command continues, and no finished trial is lost"
 
     def started(self, ended: int, best: FrozenTrial | None) -> None:
         self._show(ended, best)

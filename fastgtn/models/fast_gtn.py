@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
-from fastgtn.models.backbone import Backbone
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
 from fastgtn.models.gtn import GTN
-from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
+from fastgtn.models.inputs import as_sizes, check_hyper_parameters
 from fastgtn.models.learned import learned_graphs
+from fastgtn.models.meta_path_model import MetaPathModel
 from fastgtn.models.non_local import NON_LOCAL, NonLocal, NonLocalOptions
 from fastgtn.models.unrolled import UnrolledRows
 from fastgtn.relations import IDENTITY, Hops, Relation, RelationStack
@@ -78,7 +78,7 @@ class FastGTNLayer(nn.Module):
         return h
 
 
-class FastGTN(Backbone):
+class FastGTN(MetaPathModel):
     r"""Fast Graph Transformer Network of any number of layers.
 
     The stack should be row-normalised, ``stack.row_normalized()``, as the paper assumes; raw weights work too,
@@ -106,7 +106,8 @@ class FastGTN(Backbone):
         if not 0 <= gamma <= 1:
             raise InputError(f"FastGTN's gamma is a share between 0 and 1, but got {gamma}.")
         self.relations = tuple(Relation(*r) for r in relations)
-        self.path_length, self.num_channels, self.dropout = path_length, num_channels, dropout
+        self.path_length, self.num_layers, self.num_channels = path_length, num_layers, num_channels
+        self.dropout = dropout
         layers = [
             FastGTNLayer(
                 out_features, self.relations, path_length=path_length, num_channels=num_channels, gamma=gamma,
@@ -128,7 +129,7 @@ class FastGTN(Backbone):
         aggregations = gtn.aggregations()
         model = cls(
             Features.like(gtn.input.widths, gtn.input.embedded), gtn.input.out_features, gtn.relations,
-            path_length=gtn.path_length, num_channels=gtn.num_channels, num_layers=len(gtn.aggregates),
+            path_length=gtn.path_length, num_channels=gtn.num_channels, num_layers=gtn.num_layers,
             gamma=gtn.gamma / (1 + gtn.gamma), aggregate=aggregations[0].mode, activation=aggregations[0].activation,
             dropout=gtn.dropout, bias=gtn.biases is not None,
         ).to(gtn.filters.logits.dtype)  # fmt: skip
@@ -144,15 +145,6 @@ class FastGTN(Backbone):
                 if layer.bias is not None and gtn.biases is not None:
                     layer.bias.copy_(gtn.biases[number].expand(C, -1))
         return model
-
-    @property
-    def num_hops(self) -> int:
-        """Hops between a target and the farthest node it can see: what ``stack.hops`` must plan for."""
-        return self.path_length * len(self.layers)
-
-    def plan(self, stack: RelationStack, rows: Tensor | None = None) -> Hops:
-        """The hops that the rows depend on; with non-local operations, all of them."""
-        return stack.hops(self.num_hops, None if self.needs_all_rows else rows)
 
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices of each layer."""
@@ -177,25 +169,14 @@ class FastGTN(Backbone):
         """The layers; a ModuleList does not know what it holds."""
         return cast(list[FastGTNLayer], list(self.layers))
 
-    def forward(self, x: Input, graph: Graph | UnrolledRows) -> Tensor:
-        """Representations [N, out], or of the planned targets only.
-
-        Args:
-            x: Features of all nodes, dense or sparse; with a plan, of ``hops.inputs``.
-            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter, or rows
-                that were unrolled.
-        """
-        if isinstance(graph, UnrolledRows):
-            return self._forward_unrolled(Features.of(x), graph)
-        features, hops = plan_hops(x, graph, self.relations, self.num_hops)
+    def _forward_hops(self, features: Features, hops: Hops) -> Tensor:
         if self.needs_all_rows and hops.inputs is not None:
             raise InputError("non-local operations need all rows: pass the stack instead of a plan for some rows.")
         z = self.input(features)
         for number, layer in enumerate(self.layers):
             if number:
                 z = self.linears[number - 1](F.dropout(z, self.dropout, self.training))
-            stop = self.num_hops - number * self.path_length  # the first layer reads the inputs: the last hops
-            z = layer(z, hops[stop - self.path_length : stop])
+            z = layer(z, self._hops_of_layer(hops, number))
         return z
 
     def _forward_unrolled(self, features: Features, rows: UnrolledRows) -> Tensor:

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
-from fastgtn.models.backbone import Backbone
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
-from fastgtn.models.inputs import Graph, Input, as_sizes, check_hyper_parameters, plan_hops
+from fastgtn.models.inputs import as_sizes, check_hyper_parameters
 from fastgtn.models.learned import learned_graphs
+from fastgtn.models.meta_path_model import MetaPathModel
 from fastgtn.models.unrolled import UnrolledRows
 from fastgtn.relations import Hops, Relation, RelationStack
 from fastgtn.relations.checks import check_non_negative
@@ -25,7 +25,7 @@ _COMFORT = 20  # binary orders of magnitude that a column may drift before it is
 _FLOAT32_SPAN = 160  # between the largest and the smallest degree; float32 has 250, features and sums take some
 
 
-class GTN(Backbone):
+class GTN(MetaPathModel):
     r"""Graph Transformer Network on raw, weighted adjacency matrices (paper eq. 5 to 8).
 
     The learned graph is :math:`A_c = \mathrm{rownorm}(F_{1c} ⋯ F_{Kc})`, and each GNN layer on it computes
@@ -56,7 +56,8 @@ class GTN(Backbone):
             raise InputError(f"GTN's gamma is the weight of a self-loop, at least 0, but got {gamma}.")
         self.relations = tuple(Relation(*r) for r in relations)
         self.filters = HopFilters(path_length, num_channels, self.relations, init_std=filter_init_std)
-        self.path_length, self.num_channels, self.gamma, self.dropout = path_length, num_channels, gamma, dropout
+        self.path_length, self.num_layers, self.num_channels = path_length, num_layers, num_channels
+        self.gamma, self.dropout = gamma, dropout
         aggregates = [
             ChannelAggregation(aggregate, num_channels, out_features, activation=activation) for _ in range(num_layers)
         ]
@@ -68,15 +69,6 @@ class GTN(Backbone):
         self.out_features = widths[-1]
         self.needs_all_rows = False
 
-    @property
-    def num_hops(self) -> int:
-        """Hops between a target and the farthest node it can see: what ``stack.hops`` must plan for."""
-        return self.path_length * len(self.aggregates)
-
-    def plan(self, stack: RelationStack, rows: Tensor | None = None) -> Hops:
-        """The hops that the rows depend on."""
-        return stack.hops(self.num_hops, rows)
-
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices; all layers share one learned graph."""
         return [self.filters]
@@ -85,17 +77,7 @@ class GTN(Backbone):
         """How each GNN layer joins its channels; a ModuleList does not know what it holds."""
         return cast(list[ChannelAggregation], list(self.aggregates))
 
-    def forward(self, x: Input, graph: Graph | UnrolledRows) -> Tensor:
-        """Representations [N, out], or of the planned targets only.
-
-        Args:
-            x: Features of all nodes, dense or sparse; with a plan, of ``hops.inputs``.
-            graph: A stack, or ``stack.hops(model.num_hops, rows)`` to compute only the rows that matter, or rows
-                that were unrolled.
-        """
-        if isinstance(graph, UnrolledRows):
-            return self._forward_unrolled(Features.of(x), graph)
-        features, hops = plan_hops(x, graph, self.relations, self.num_hops)
+    def _forward_hops(self, features: Features, hops: Hops) -> Tensor:
         check_non_negative(min(operator.smallest_value for operator in hops), "GTN divides by degrees, so it")
         filters = self.filters()
         z = self.input(features)
@@ -104,9 +86,8 @@ class GTN(Backbone):
                 z = self.linears[number - 1](F.dropout(z, self.dropout, self.training))
             if self.biases is not None:
                 z = z + self.biases[number]
-            stop = self.num_hops - number * self.path_length
             wide = z[:, None].expand(-1, self.num_channels, -1)  # W is shared: every channel starts from ZW
-            z = aggregate(convolve(wide, hops[stop - self.path_length : stop], filters, self.gamma))
+            z = aggregate(convolve(wide, self._hops_of_layer(hops, number), filters, self.gamma))
         return z
 
     def _forward_unrolled(self, features: Features, rows: UnrolledRows) -> Tensor:
