@@ -34,6 +34,10 @@ class Sizes:
     rounds: int = 5
     max_gigabytes: float = 4.0
 
+    def __post_init__(self) -> None:
+        if not 0 < self.max_gigabytes < float("inf"):
+            raise InputError(f"--max-gigabytes is {self.max_gigabytes}; it must be more than 0.")
+
 
 def efficiency_cells(
     datasets: Sequence[str], sizes: Sizes, out: Path, *, data_dir: Path | None = None,

@@ -1,6 +1,7 @@
 """The command line: results on stdout, progress on stderr, exit code 2 and one line for a user's mistake."""
 
 import importlib.metadata
+import io
 import sys
 from typing import Annotated
 
@@ -50,8 +51,18 @@ def options(
 
 def main() -> None:
     """Entry point of the `fastgtn` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no α still gets its answer
     try:
         app()
     except InputError as error:
         complain(str(error))
+        sys.exit(2)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        complain(f"{place}{error.strerror or error}. Nothing can be read or written there: choose another place.")
+        sys.exit(2)
+    except MemoryError as error:
+        complain(f"there is not enough memory ({error}): take a smaller graph, or a larger machine.")
         sys.exit(2)

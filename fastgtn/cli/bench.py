@@ -18,8 +18,10 @@ from fastgtn.cli.data_in import step_bar
 from fastgtn.cli.output import emit_json, stderr, stdout
 from fastgtn.cli.progress import main_metric
 from fastgtn.cli.train import AsJson, DataDir
+from fastgtn.data.catalog import PAPER, locate
 from fastgtn.data.oag import NUM_STEPS
 from fastgtn.errors import InputError
+from fastgtn.training.config import is_path
 from fastgtn.training.files import write_text
 from fastgtn.training.recipes import MODELS, model_values
 
@@ -55,7 +57,7 @@ def nodes_command(
     """
     _check_file(markdown, force=force)
     names = _models(models, non_local=non_local)
-    plans = [plan(d, m, runs=runs, seed=seed) for d in _datasets(datasets, graph) for m in names]
+    plans = [plan(d, m, runs=runs, seed=seed) for d in _datasets(datasets, graph, data_dir) for m in names]
     cells = run_cells(plans, out, data_dir=data_dir, jobs=jobs, done=_tell)
     _emit(nodes_report(cells, command=_command(), seeds=range(seed, seed + runs)), markdown, as_json=as_json)
 
@@ -78,7 +80,7 @@ def ablation_command(
     Example: fastgtn bench ablation --datasets imdb,cora --runs 3
     """
     _check_file(markdown, force=force)
-    plans = ablation_plans(_datasets(datasets, graph), runs=runs, seed=seed)
+    plans = ablation_plans(_datasets(datasets, graph, data_dir), runs=runs, seed=seed)
     cells = run_cells(plans, out, data_dir=data_dir, jobs=jobs, done=_tell)
     _emit(ablation_report(cells, command=_command(), seeds=range(seed, seed + runs)), markdown, as_json=as_json)
 
@@ -102,7 +104,7 @@ def efficiency_command(
     """
     _check_file(markdown, force=force)
     sizes = Sizes(path_length=path_length, rounds=rounds, max_gigabytes=max_gigabytes)
-    cells = efficiency_cells(_datasets(datasets, graph), sizes, out, data_dir=data_dir, done=_tell_measured)
+    cells = efficiency_cells(_datasets(datasets, graph, data_dir), sizes, out, data_dir=data_dir, done=_tell_measured)
     _emit(efficiency_report(cells, sizes, command=_command()), markdown, as_json=as_json)
 
 
@@ -128,7 +130,7 @@ def large_command(
     _check_file(markdown, force=force)
     names = list(large.MODELS) if models is None else _models(models, non_local=True)
     plans = []
-    for shape in [word.strip() for word in shapes.split(",") if word.strip()]:
+    for shape in _words(shapes, "--shapes"):
         with step_bar(NUM_STEPS) as step:
             graph = large.made_graph(shape, out / "graphs", scale=scale, seed=0, progress=step)
         plans += large.large_plans(
@@ -155,30 +157,45 @@ def exactness_command(
     Example: fastgtn bench exactness
     """
     _check_file(markdown, force=force)
-    chosen = _datasets(None if graph is not None else datasets, graph)
+    chosen = _datasets(None if graph is not None else datasets, graph, data_dir)
     cases, skipped = exactness_cases(chosen, epochs=epochs, seed=seed, data_dir=data_dir)
     _emit(exactness_report(cases, skipped, out, command=_command()), markdown, as_json=as_json)
 
 
-def _datasets(datasets: str | None, graph: Path | None) -> list[str]:
+def _datasets(datasets: str | None, graph: Path | None, data_dir: Path | None) -> list[str]:
     if graph is not None and datasets is not None:
         raise InputError("--datasets names graphs of the data folder, --graph a file of yours: give one of them.")
     if graph is not None:
         return [str(graph.resolve())]
-    return list(paper.HERE) if datasets is None else [word.strip() for word in datasets.split(",") if word.strip()]
+    names = list(paper.HERE) if datasets is None else _words(datasets, "--datasets")
+    for name in names:
+        if name not in PAPER and not is_path(name):  # those of the paper are marked where their files are missing
+            locate(name, data_dir=data_dir)
+    return names
 
 
 def _models(models: str | None, *, non_local: bool) -> list[str]:
     if models is None:
         known = [name for name in (*paper.BASELINES, *paper.OURS) if name in MODELS]
         return [name for name in known if non_local or name != "fast_gtn_non_local"]
-    names = [word.strip() for word in models.split(",") if word.strip()]
+    names = _words(models, "--models")
     for name in names:
         model_values(name)
     return names
 
 
+def _words(text: str, option: str) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise InputError(f"{option} is empty: give names with commas between them (fastgtn ls).")
+    return words
+
+
 def _check_file(path: Path | None, *, force: bool) -> None:
+    if path is not None and path.suffix != ".md":
+        raise InputError(f"--markdown writes a page: give it a name that ends with .md, not {path.name}.")
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist: make it first.")
     if path is not None and path.exists() and not force:
         raise InputError(f"{path} exists already: choose another name, or allow overwriting (--force).")
 

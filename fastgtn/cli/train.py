@@ -50,6 +50,8 @@ def train_command(
     if resume and out is not None and not (config or dataset or graph or model):
         chosen = Config.of(stored_config(out).model_dump(), {"fit": numbers}, toml.settings(settings or ()))
     else:
+        if resume and out is not None and config is None and (out / "config.toml").exists():
+            place = place or dataset or stored_config(out).dataset
         chosen = choose_config(config, place or dataset, model, {"fit": numbers}, settings or [])
     with joined() as team:
         if not team.leads:  # the first process speaks for all

@@ -64,8 +64,8 @@ class InputLinear(nn.Module):
         matrix = block.matrix
         if matrix is None:
             return weight if block.nodes is None else weight[block.nodes]
-        if isinstance(matrix, Tensor) and matrix.dtype == torch.float16:
-            matrix = matrix.float()  # stored in half, computed in whole
+        if isinstance(matrix, Tensor):
+            matrix = matrix.to(weight.dtype)  # stored in half or in double, computed as the model is
         if self.training and self.dropout:
             p = self.dropout
             matrix = matrix.dropout(p) if isinstance(matrix, SparseMatrix) else drop(matrix, p)

@@ -233,6 +233,8 @@ def _checked(x: Tensor | np.ndarray, name: str) -> Matrix:
     if not isinstance(x, Tensor) or x.dim() != 2:
         came = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise InputError(f"{name}: features must be a tensor [nodes, features], but got {came}.")
+    if x.is_complex():
+        raise InputError(f"{name}: features are complex numbers; give their real and imaginary parts as columns.")
     sparse = x.layout != torch.strided
     values = x.values() if x.layout == torch.sparse_csr else x.coalesce().values() if sparse else x
     if not torch.isfinite(_some_rows(values)).all():

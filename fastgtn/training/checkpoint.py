@@ -71,6 +71,15 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise damaged(path, error) from None
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a file of tensors is there from its beginning to its end; the tensors are not read."""
+    try:
+        with safe_open(path, "pt"):
+            return True
+    except (OSError, SafetensorError):
+        return False
+
+
 def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 

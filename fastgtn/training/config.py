@@ -12,7 +12,7 @@ from fastgtn.training import presets, toml
 from fastgtn.training.batch_options import BatchOptions
 from fastgtn.training.model_options import MetaPathOptions, ModelOptions, options_by_name
 from fastgtn.training.presets import Preset
-from fastgtn.training.sections import Amount, Count, Rate, Section, Share
+from fastgtn.training.sections import Amount, Count, Rate, Section, Seed, Share
 
 
 class GraphOptions(Section):
@@ -45,7 +45,7 @@ class FitOptions(Section):
     select_by: Literal["auto", "micro_f1", "macro_f1", "accuracy", "ndcg", "mrr", "loss", "last"] = "auto"
     average: Share = 0.0
     runs: Count = 1
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     class_weights: Literal["none", "balanced"] = "none"
     label_shift: Literal["none", "em"] = "none"
     checkpoint_every: Annotated[int, Field(ge=0)] = 20
@@ -57,7 +57,7 @@ class Config(Section):
     """Everything that decides a result. Build it with :meth:`of` or :meth:`from_toml`."""
 
     dataset: str = "planted"
-    split_seed: Annotated[int, Field(ge=0)] = 0
+    split_seed: Seed = 0
     graph: GraphOptions = GraphOptions()
     features: FeatureOptions = FeatureOptions()
     model: ModelOptions = MetaPathOptions()

@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,16 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object that we wrote."""
+def read_json(path: Path, keys: Collection[str] = ()) -> dict[str, Any]:
+    """A JSON object that we wrote, with at least these keys."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise damaged(path, error) from None
     if not isinstance(value, dict):
         raise damaged(path, "it is not a JSON object")
+    if missing := [key for key in keys if key not in value]:
+        raise damaged(path, f"it has no {missing[0]}")
     return value
 
 
@@ -59,7 +61,10 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def damaged(path: Path, reason: object) -> InputError:
     """The answer to a file of a run that cannot be read."""
-    return InputError(f"{path} is missing or damaged ({reason}): the run cannot be used as it is.")
+    return InputError(
+        f"{path} is missing or damaged ({reason}): the run cannot be used as it is. fastgtn train --resume makes a "
+        "finished seed anew from its checkpoint; where that is what is damaged, delete the seed's folder first."
+    )
 
 
 def _flush(path: Path) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask
-from fastgtn.errors import InputError
+from fastgtn.errors import InputError, nearest
 from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.config import Config
@@ -74,8 +74,24 @@ def fit(graph: HeteroData, task: NodeTask, config: Config | Mapping[str, Any] | 
     """
     if not isinstance(config, Config):
         config = Config.from_toml(config) if isinstance(config, str | Path) else Config.of(config or {})
+    _check_task(graph, task)
     require_memory(plan_memory(graph, task, config), config)
     return fit_inputs(Inputs.of(graph, config), task, config)
+
+
+def _check_task(graph: HeteroData, task: NodeTask) -> None:
+    if not isinstance(task, NodeTask):
+        raise InputError(
+            f"fit needs a task, made by NodeTask.from_labels from labels and splits, but got {type(task).__name__}."
+        )
+    if task.target not in graph.node_types:
+        raise InputError(f'the task is about "{task.target}"; {nearest(task.target, graph.node_types)}')
+    count = int(graph[task.target].num_nodes or 0)
+    highest = max((int(n.max()) for n in (task.train.nodes, task.val.nodes, task.test_nodes) if len(n)), default=-1)
+    if highest >= count:
+        raise InputError(
+            f"the task has labels of {task.target} {highest}, but the graph has {count} of them, from 0 on."
+        )
 
 
 def fit_inputs(

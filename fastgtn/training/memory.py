@@ -65,6 +65,7 @@ class MemoryPlan:
 def plan_memory(graph: HeteroData, task: NodeTask, config: Config) -> MemoryPlan:
     """What training on a graph will take, in each mode; mini-batches as configured, else of a usual size."""
     batch = config.batch if config.batch.size else SUGGESTED
+    batch = batch.model_copy(update={"size": min(batch.size, int(graph[task.target].num_nodes or 0))})
     hops = hops_of(config.model)
     sizes = sizes_of(graph, config, batch, hops)
     width = hidden_floats(config.model)

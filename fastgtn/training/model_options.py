@@ -41,7 +41,7 @@ class MetaPathOptions(BackboneOptions):
 
     name: Literal["gtn", "fast_gtn"] = "fast_gtn"
     preset: Preset = "ours"
-    path_length: Count = 2
+    path_length: Annotated[int, Field(ge=1, le=100)] = 2
     num_channels: Count = 2
     num_layers: Count = 1
     gamma: Amount = 0.5

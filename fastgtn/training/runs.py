@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import platform
 import statistics
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State
 from fastgtn.training.memory import MemoryPlan, plan_memory
 from fastgtn.training.schema import Schema
-from fastgtn.training.seed_run import SeedRun
+from fastgtn.training.seed_run import RESULT_KEYS, SeedRun
 
-RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation")
+RUN_KEYS = (*RESULT_KEYS, "speed", "propagation")
 FREE_KEYS = {  # they change no weights of a seed
     "fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard", "fit.max_memory_gb",
     "batch.prefetch",
@@ -44,7 +44,7 @@ def train(
     config: Config, *, out: str | Path | None = None, resume: bool = False, data_dir: str | Path | None = None,
     listener: Listener | None = None, team: Team = ALONE,
 ) -> dict[str, Any]:  # fmt: skip
-    """Train all seeds of a config into a folder; the summary is also in its `result.json`.
+    """Train all seeds of a config into a folder; `result.json` has their summary, with earlier seeds of the folder.
 
     Args:
         out: The run folder; by default the next free ``runs/<dataset>-<model>-<number>``.
@@ -69,14 +69,14 @@ def train(
     listener.started(inputs, task, folder, plan)
     runs: list[dict[str, Any]] = []
     with alone_in(folder) if team.leads else nullcontext():
-        for seed in range(config.fit.seed, config.fit.seed + config.fit.runs):
+        for seed in seeds_of(config):
             one = SeedRun(folder / f"seed-{seed}", config.for_seed(seed), schema, graph, team)
             result = team.tell(one.finished)
             if result is None:
                 result = _train_seed(one, inputs, task, record, listener)
             runs.append({key: result[key] for key in RUN_KEYS if key in result})
             if team.leads:
-                write_json(folder / "result.json", summary(config, runs, folder, plan))
+                write_json(folder / "result.json", summary(config, _with_others(runs, folder), folder, plan))
             listener.seed_done(runs[-1])
     return summary(config, runs, folder, plan)
 
@@ -98,6 +98,16 @@ def _train_seed(
         return facts
 
     return one.team.tell(finish)
+
+
+def _with_others(runs: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """These runs and those of other seeds that the folder has from before, in order."""
+    found = {run["seed"]: run for run in runs}
+    for path in folder.glob("seed-*/result.json"):
+        with suppress(InputError):  # it is made anew when its seed is asked for
+            run = read_json(path, RESULT_KEYS)
+            found.setdefault(run["seed"], {key: run[key] for key in RUN_KEYS if key in run})
+    return [found[seed] for seed in sorted(found)]
 
 
 def _told(result: Result) -> dict[str, Any]:
@@ -131,8 +141,13 @@ def open_folder(config: Config, out: Path | None, record: dict[str, Any], *, res
         _require_same(config, out, record)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "run.json", record)
-    write_text(out / "config.toml", config.to_toml())
+    if not (out / "config.toml").exists() or set(seeds_of(config)) >= set(seeds_of(stored_config(out))):
+        write_text(out / "config.toml", config.to_toml())
     return out
+
+
+def seeds_of(config: Config) -> range:
+    return range(config.fit.seed, config.fit.seed + config.fit.runs)
 
 
 def name_of(config: Config) -> str:

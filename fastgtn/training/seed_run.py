@@ -20,6 +20,8 @@ from fastgtn.training.loop import DivergedError, Record, State
 from fastgtn.training.predictions import prediction_tables, write_table
 from fastgtn.training.schema import Schema
 
+RESULT_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb")
+
 
 @dataclass(frozen=True, eq=False)
 class SeedRun:
@@ -32,9 +34,12 @@ class SeedRun:
     team: Team = ALONE
 
     def finished(self) -> dict[str, Any] | None:
-        """The stored result, if there is one."""
-        path = self.folder / "result.json"
-        return read_json(path) if path.exists() else None
+        """The stored result; None where there is none, or where it or its weights are damaged: they are made anew."""
+        try:
+            result = read_json(self.folder / "result.json", RESULT_KEYS)
+        except InputError:
+            return None
+        return result if checkpoint.is_whole(self.folder / "model.safetensors") else None
 
     def train(self, inputs: Inputs, task: NodeTask, show: Watch) -> State:
         """Train from the last checkpoint, or from the beginning; a diverged run keeps its history."""

@@ -22,6 +22,7 @@ from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from fastgtn.errors import InputError
+from fastgtn.training import toml
 
 DATABASE = "study.db"
 RANDOM_TRIALS = 8  # so many before the search begins to learn from them
@@ -161,14 +162,15 @@ def _study(folder: Path) -> optuna.Study:
 
 
 def _require_same(study: optuna.Study, facts: Mapping[str, Any], folder: Path) -> None:
-    now = json.loads(json.dumps(facts))
-    before = study.user_attrs
-    changed = [key for key in now if key in before and before[key] != now[key]]
+    told = json.loads(json.dumps(facts))
+    stored = {key: value for key, value in study.user_attrs.items() if key in told}
+    before, now = toml.flat(stored), toml.flat({key: value for key, value in told.items() if key in stored})
+    changed = [key for key in now if before.get(key) != now[key]]
     if changed:
-        listed = ", ".join(f"{key} was {_short(before[key])}, now {_short(now[key])}" for key in changed)
+        listed = ", ".join(f"{key} was {_short(before.get(key))}, now {_short(now[key])}" for key in changed)
         raise InputError(f"{folder} is another search ({listed}): choose another --out.")
-    for key, value in now.items():
-        if key not in before:
+    for key, value in told.items():
+        if key not in stored:
             study.set_user_attr(key, value)
 
 

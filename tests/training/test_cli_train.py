@@ -118,6 +118,15 @@ def test_the_demo_ranks_the_planted_path_first(tmp_path: Path) -> None:
         (["train", "--resume"], "name its folder with --out"),
         (["train", "--set", "fit.learning_rate=1e30", "--set", "model.path_length=2"], "became"),
         (["config", "gnt", "imdb"], 'did you mean "gtn"'),
+        (["train", "--seed", "99999999999999999999999"], "fit.seed"),
+        (["train", "--set", "model.path_length=100000"], "model.path_length = 100000"),
+        (["train", "--out", "/proc/fastgtn"], "/proc/fastgtn: No such file or directory"),
+        (["data", "make", "planted", "--out", "/proc/x.npz"], "/proc"),
+        (["bench", "nodes", "--models", ","], "--models is empty"),
+        (["bench", "nodes", "--datasets", "planed", "--models", "mlp"], 'did you mean "planted"'),
+        (["bench", "nodes", "--markdown", "graph.npz"], "a name that ends with .md, not graph.npz"),
+        (["bench", "nodes", "--markdown", "none/x.md"], "the folder none does not exist"),
+        (["bench", "efficiency", "--max-gigabytes", "nan"], "--max-gigabytes is nan"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
         (["predict", "nowhere", "--out", "p.txt"], ".parquet or .csv"),
         (["predict", "nowhere", "--out", "none/p.csv"], "does not exist"),
@@ -135,6 +144,12 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert error.startswith("error: ")
     assert message in error
     assert "\n" not in error
+
+
+def test_a_run_is_continued_on_its_own_graph(trained: Path) -> None:
+    with pytest.raises(fastgtn.InputError, match=r'model.name was "fast_gtn", now "gtn"') as refused:
+        CliRunner().invoke(app, ["train", "--resume", "--out", str(trained), "--model", "gtn"], catch_exceptions=False)
+    assert "dataset was" not in str(refused.value)
 
 
 def test_mistakes_with_a_run_are_one_line_too(

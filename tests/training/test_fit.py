@@ -1,5 +1,6 @@
 """What `fit` promises: the chosen epoch, the untouched test labels, the same bits for the same seed."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -156,6 +157,26 @@ def test_non_local_and_several_labels_and_no_features_train(academic: Academic) 
     assert "non_local" in [r.name for r in result.model.backbone.hop_filters()[0].relations]
 
 
+@pytest.mark.parametrize("name", ["fast_gtn", "gtn", "gcn", "mlp", "hgt"])
+def test_features_in_double_precision_give_the_same_model(academic: Academic, name: str) -> None:
+    graph, task = academic
+    double = copy.copy(graph)
+    for node_type in graph.node_types:
+        if "x" in graph[node_type]:
+            double[node_type].x = graph[node_type].x.double()
+    results = [fastgtn.fit(one, task, quick(model={"name": name, "hidden": 8})) for one in (graph, double)]
+    assert results[0].history == results[1].history
+
+
+@pytest.mark.parametrize("name", ["rgcn", "hgt"])
+def test_relational_models_need_a_relation(academic: Academic, name: str) -> None:
+    graph, task = academic
+    bare = HeteroData()
+    bare[task.target].x = graph[task.target].x
+    with pytest.raises(InputError, match="the graph has no relations"):
+        fastgtn.fit(bare, task, quick(model={"name": name}))
+
+
 def test_what_cannot_be_trained_is_refused(academic: Academic) -> None:
     graph, task = academic
     empty = torch.empty(0, dtype=torch.int64)
@@ -168,5 +189,11 @@ def test_what_cannot_be_trained_is_refused(academic: Academic) -> None:
         fastgtn.fit(graph, task, quick(fit={"select_by": "ndcg"}))
     with pytest.raises(InputError, match="gamma is a share between 0 and 1"):
         fastgtn.fit(graph, task, quick(model={"gamma": 2.0}))
+    with pytest.raises(InputError, match=r"fit needs a task, made by NodeTask.from_labels .* but got NoneType"):
+        fastgtn.fit(graph, None, quick())
+    with pytest.raises(InputError, match='the task is about "autor"; did you mean "author"'):
+        fastgtn.fit(graph, replace(task, target="autor"), quick())
+    with pytest.raises(InputError, match=r"the task has labels of author 90, but the graph has 90 of them"):
+        fastgtn.fit(graph, replace(task, test_nodes=torch.tensor([90])), quick())
     with pytest.raises(DivergedError, match=r"became (nan|inf) in epoch .* lower fit.learning_rate"):
         fastgtn.fit(graph, task, quick(fit={"learning_rate": 1e30, "epochs": 50}))

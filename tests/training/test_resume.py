@@ -17,7 +17,7 @@ from fastgtn.errors import InputError
 from fastgtn.training import train
 from fastgtn.training.checkpoint import read_tensors
 from fastgtn.training.loop import State
-from fastgtn.training.runs import Listener
+from fastgtn.training.runs import Listener, seeds_of, stored_config
 
 TESTS = Path(__file__).parents[1]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # many small processes: threads only wait
@@ -77,6 +77,36 @@ def test_finished_seeds_are_kept_and_more_can_be_added(graph_file: Path, tmp_pat
     summary = train(quick(graph_file, fit={"runs": 2}), out=tmp_path / "run", resume=True)
     assert (tmp_path / "run" / "seed-0" / "result.json").stat().st_mtime_ns == first
     assert [run["seed"] for run in summary["runs"]] == [0, 1]
+
+
+def test_seeds_that_are_not_asked_for_again_are_not_lost(graph_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(quick(graph_file, fit={"runs": 2}), out=out)
+    for fit, asked in (({"runs": 1}, [0]), ({"seed": 3, "runs": 1}, [3])):
+        summary = train(quick(graph_file, fit=fit), out=out, resume=True)
+        assert [run["seed"] for run in summary["runs"]] == asked
+    stored = json.loads((out / "result.json").read_text())
+    assert [run["seed"] for run in stored["runs"]] == [0, 1, 3]
+    assert seeds_of(stored_config(out)) == range(2)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "result.json"])
+@pytest.mark.parametrize("size", [None, 0, 100])
+def test_what_is_damaged_in_a_finished_seed_is_made_anew(
+    graph_file: Path, tmp_path: Path, name: str, size: int | None
+) -> None:
+    train(quick(graph_file), out=tmp_path / "whole")
+    out = tmp_path / "run"
+    train(quick(graph_file), out=out)
+    if size is None:
+        (out / "seed-0" / name).unlink()
+    else:
+        (out / "seed-0" / name).write_bytes((out / "seed-0" / name).read_bytes()[:size])
+    train(quick(graph_file), out=out, resume=True)
+    weights = Path("seed-0") / "model.safetensors"
+    assert same_tensors(out / weights, tmp_path / "whole" / weights)
+    results = [json.loads((folder / "result.json").read_text()) for folder in (out, tmp_path / "whole")]
+    assert results[0]["test"] == results[1]["test"]
 
 
 def test_a_folder_of_another_config_or_graph_is_refused(graph_file: Path, tmp_path: Path) -> None:

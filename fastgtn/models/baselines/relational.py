@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import FastRGCNConv, HGTConv
 
+from fastgtn.errors import InputError
 from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_dots
 from fastgtn.models.baselines.edge_list import EdgeList, linear_map
@@ -71,6 +72,14 @@ class TypedMessages:
         return TypedMessages(operator, senders, edges.inputs, edges.num_targets, edges.cost)
 
 
+def _proper(relations: Sequence[Relation]) -> list[Relation]:
+    """All but the identity."""
+    proper = [relation for relation in relations if relation != IDENTITY]
+    if not proper:
+        raise InputError("the graph has no relations, and this model learns a map for each: take another model.")
+    return proper
+
+
 class FusedRGCNConv(FastRGCNConv):  # type: ignore[misc]
     """RGCNConv that maps each sender once per relation, then sums all messages in our kernel."""
 
@@ -93,7 +102,7 @@ class RGCN(RelationalBackbone):
         self, in_features: int | Features, hidden: int, relations: Sequence[Relation], *, num_layers: int = 2,
         num_bases: int | None = None, dropout: float = 0.5,
     ) -> None:  # fmt: skip
-        count = sum(relation != IDENTITY for relation in relations)
+        count = len(_proper(relations))
         convs = [FusedRGCNConv(hidden, hidden, count, num_bases=num_bases) for _ in range(num_layers)]
         super().__init__(in_features, hidden, relations, convs, dropout=dropout)
 
@@ -163,7 +172,7 @@ class HGT(RelationalBackbone):
         self, in_features: int | Features, hidden: int, relations: Sequence[Relation], *, num_layers: int = 2,
         heads: int = 8, dropout: float = 0.5,
     ) -> None:  # fmt: skip
-        proper = [relation for relation in relations if relation != IDENTITY]
+        proper = _proper(relations)
         types = sorted({end for relation in proper for end in relation[::2]})
         # Names of modules may not hold every character that a type may: number them instead.
         names = {r: (str(types.index(r.source)), str(n), str(types.index(r.target))) for n, r in enumerate(proper)}
