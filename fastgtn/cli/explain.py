@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from fastgtn.cli.data_in import Force
 from fastgtn.cli.explain_node import explain_one_node
 from fastgtn.cli.output import emit_json, emit_table, say, stderr, stdout
 from fastgtn.cli.train import AsJson, DataDir
@@ -57,6 +58,7 @@ def explain_command(
     entries: Annotated[
         int | None, typer.Option(help="With --graph-out: only so many heaviest edges per node.", min=1)
     ] = None,
+    force: Force = False,
     seed: Seed = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -65,6 +67,13 @@ def explain_command(
 
     Example: fastgtn explain runs/dblp-fast_gtn-0 --between-targets --stability
     """
+    if entries is not None and graph_out is None:
+        raise InputError("--entries says how much of the learned graphs is written: give --graph-out, too.")
+    if node is not None:
+        given = {"--stability": with_stability, "--faithfulness": with_faithfulness, "--split": split,
+                 "--export": export, "--graph-out": graph_out, "--channel": channel}  # fmt: skip
+        if told := [option for option, value in given.items() if value not in (None, False)]:
+            raise InputError(f"{told[0]} is about all nodes, --node about one: give one of them.")
     trained = load_run(run, seed=seed)
     graph, task = trained.load_graph(data_dir=data_dir)
     if node is not None:
@@ -73,7 +82,7 @@ def explain_command(
     inputs, model = trained.prepare(graph)
     if graph_out is not None:
         learned = learned_hetero(backbone_of(model), inputs.stack, graph, entries=entries)
-        archive.write(graph_out, learned, task)
+        archive.write(graph_out, learned, task, overwrite=force)
         stderr.print(
             f"saved {graph_out}: {len(learned.edge_types)} edge types of learned meta-path graphs", markup=False
         )

@@ -120,6 +120,8 @@ def test_reasons_for_one_node_add_up(run_folder):
         (["--class", "topic 1", "--split", "test"], "test labels stay hidden"),
         (["--channel", "9"], "channel must lie in 0 … 1"),
         (["--node", "author 999"], 'no author node "author 999"'),
+        (["--node", "1", "--stability"], "--stability is about all nodes, --node about one"),
+        (["--entries", "3"], "give --graph-out, too"),
         (["--node", "1", "--class", "topic 9"], 'no class "topic 9"'),
     ],
 )
