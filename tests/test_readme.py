@@ -24,6 +24,11 @@ def test_the_first_example_has_ten_lines_and_names_what_it_prints(capsys):
     assert "torch.Size([4, 3])" in out
 
 
+def test_the_second_example_finds_the_planted_path(capsys):
+    exec(compile(EXAMPLES[1], "README.md", "exec"), {})
+    assert "\n1 APVPA" in capsys.readouterr().out
+
+
 def test_links_lead_somewhere():
     root = Path(__file__).parents[1]
     for target in re.findall(r"\]\(([^)#:]+)\)", README):

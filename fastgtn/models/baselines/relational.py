@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,7 +155,26 @@ class TypedEdges:
 
 
 class FusedHGTConv(HGTConv):  # type: ignore[misc]
-    """HGTConv whose attention runs in our kernel."""
+    """HGTConv whose attention runs in our kernel, and whose maps of relations have a backward pass of their size.
+
+    PyG's loop over relations and heads writes slices of one table; each slice would fill a whole one in the backward.
+    """
+
+    def _construct_src_node_feat(
+        self, k_dict: dict[str, Tensor], v_dict: dict[str, Tensor], edge_index_dict: dict[tuple[str, str, str], Tensor]
+    ) -> tuple[Tensor, Tensor, dict[tuple[str, str, str], int]]:
+        sizes = [len(k_dict[edge_type[0]]) for edge_type in edge_index_dict]
+        offset = dict(zip(edge_index_dict, itertools.accumulate(sizes, initial=0), strict=False))
+        k, v = (
+            torch.cat([self._mapped(table[edge_type[0]], maps.weight, edge_type) for edge_type in edge_index_dict])
+            for table, maps in ((k_dict, self.k_rel), (v_dict, self.v_rel))
+        )
+        return k, v, offset
+
+    def _mapped(self, x: Tensor, weight: Tensor, edge_type: tuple[str, str, str]) -> Tensor:
+        """What one relation makes of its senders [N, H, D]: a map for each head."""
+        by_head = weight.unflatten(0, (self.heads, -1))[:, self.edge_types_map[edge_type]]
+        return torch.einsum("nhd,hde->nhe", x, by_head)
 
     def propagate(self, edge_index: Tensor, *, k: Tensor, q: Tensor, v: Tensor, edge_attr: Tensor) -> Tensor:
         scores = edge_dots(edge_index, q, k) * edge_attr / math.sqrt(q.size(-1))
