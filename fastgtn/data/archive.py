@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.arrays import Array, ArrayFile, write_arrays
+from fastgtn.data.arrays import Array, ArrayFile, naming, write_arrays
 from fastgtn.data.decode import Labels, decode
 from fastgtn.data.encode import encode
 from fastgtn.data.task import NodeTask
@@ -56,30 +56,27 @@ def read(
     graph, labels = read_labels(path, half=half)
     if labels is None:
         return graph, None
-    try:
+    with naming(path):
         return graph, labels.task(val_fraction=val_fraction, seed=seed)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def read_labels(path: str | Path, *, half: bool | None = None) -> tuple[HeteroData, Labels | None]:
     """Load a graph with its labels as they are stored, even where they make no valid task."""
     file = ArrayFile(path)
     arrays: Mapping[str, Array] = file
-    try:
+    with naming(path):
         if file.nbytes <= VERIFIED_BYTES:
             arrays = {name: file[name] for name in file}
             _verify(arrays)
         return decode(arrays, half=file.nbytes > VERIFIED_BYTES if half is None else half)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def checksum(path: str | Path) -> str:
     """The content's sha256, the same for a file and a folder; large archives answer with what they stored."""
     file = ArrayFile(path)
-    stored = _stored_digests(file) if file.nbytes > VERIFIED_BYTES else {}
-    return _combined({name: stored.get(name) or _digest(file[name]) for name in file if name != CHECKSUMS})
+    with naming(path):
+        stored = _stored_digests(file) if file.nbytes > VERIFIED_BYTES else {}
+        return _combined({name: stored.get(name) or _digest(file[name]) for name in file if name != CHECKSUMS})
 
 
 def content_checksum(graph: HeteroData, task: NodeTask | None) -> str:
@@ -113,5 +110,7 @@ def _stored_digests(arrays: Mapping[str, Array]) -> dict[str, str]:
 
 def _verify(arrays: Mapping[str, Array]) -> None:
     for name, digest in _stored_digests(arrays).items():
-        if name not in arrays or _digest(arrays[name]) != digest:
+        if name not in arrays:
+            raise InputError(f'the array "{name}" is missing: the archive was damaged, or copied only in part.')
+        if _digest(arrays[name]) != digest:
             raise InputError(f'the array "{name}" differs from its checksum: the file was damaged or changed.')

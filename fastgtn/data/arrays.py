@@ -51,7 +51,7 @@ class ArrayFile(Mapping[str, Array]):
         self.path = Path(path)
         if not self.path.exists():
             raise InputError(f"no graph archive at {self.path}: give a .npz file or a folder of .npy files.")
-        with self._reading("its list of arrays"):
+        with naming(self.path), _reading("its list of arrays"):
             self.headers = _folder_headers(self.path) if self.is_folder else _zip_headers(self.path)
         if not self.headers:
             raise InputError(f"{self.path} holds no arrays: it is not a graph archive.")
@@ -77,21 +77,23 @@ class ArrayFile(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         header = self.headers[name]
-        with self._reading(f'array "{name}"'):
+        with _reading(f'array "{name}"'):
             array = _mapped(self.path, name, header) if self.is_folder else _unzipped(self.path, name, header)
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
-    @contextmanager
-    def _reading(self, what: str) -> Iterator[None]:
-        """Turn whatever a damaged file provokes into one line that names the file."""
-        try:
-            yield
-        except InputError as error:
-            raise InputError(f"{self.path}: {error}") from None
-        except Exception as error:  # zipfile, zlib and numpy fail in a dozen ways on damaged bytes
-            raise InputError(
-                f"{self.path}: {what} cannot be read ({error}); the file is damaged or not an archive."
-            ) from error
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Begin a complaint with the file's name: at the public doors only, so that it is named once."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def memory_bytes() -> int:
+    """Memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, Array], *, overwrite: bool = False) -> None:
@@ -119,6 +121,17 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Array], *, overwrite: bo
             partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Turn whatever a damaged file provokes into one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy fail in a dozen ways on damaged bytes
+        raise InputError(f"{what} cannot be read ({error}); the file is damaged or not an archive.") from error
+
+
 def _zip_headers(path: Path) -> dict[str, Header]:
     headers: dict[str, Header] = {}
     with zipfile.ZipFile(path) as archive:
@@ -130,8 +143,7 @@ def _zip_headers(path: Path) -> dict[str, Header]:
                 headers[name] = _header(stream, name, entry.file_size)
     unpacked = sum(header.nbytes for header in headers.values())
     packed = path.stat().st_size
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if unpacked > memory or unpacked > max(BOMB_BYTES, BOMB_RATIO * packed):
+    if unpacked > memory_bytes() or unpacked > max(BOMB_BYTES, BOMB_RATIO * packed):
         raise InputError(
             f"a file of {packed:,} bytes that unpacks to {unpacked:,} bytes is refused; "
             "store a graph of this size as a folder of .npy files."
@@ -149,10 +161,7 @@ def _folder_headers(path: Path) -> dict[str, Header]:
 
 def _header(stream: IO[bytes], name: str, file_size: int) -> Header:
     """Read the header and hold it against the true size, before an array of that size is made."""
-    if npy.read_magic(stream) != (
-        1,
-        0,
-    ):  # later versions allow headers of gigabytes
+    if npy.read_magic(stream) != (1, 0):  # later versions allow headers of gigabytes
         raise InputError(f'array "{name}" is not in version 1.0 of the .npy format.')
     shape, fortran_order, dtype = npy.read_array_header_1_0(stream)
     if dtype.kind not in ALLOWED_KINDS:

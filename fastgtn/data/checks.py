@@ -36,12 +36,13 @@ def check_graph(graph: HeteroData, labels: Labels | None, *, path_length: int = 
     findings += dangling
     if not dangling:  # the other checks follow edges
         findings += [*_duplicate_edges(graph), *_missing_reverse(graph)]
+    findings += _negative_weights(graph)
     if labels is None:
         findings.append(Finding("task", "note", "The graph has no labels.", "Give it a task before training."))
         return _sorted(findings)
     label_findings = check_labels(labels)
     findings += label_findings
-    if not dangling and not any(found.check == "split range" for found in label_findings):
+    if not dangling and not any(found.check in ("labels", "split range") for found in label_findings):
         findings += check_targets(graph, labels, path_length)
     return _sorted(findings)
 
@@ -96,6 +97,18 @@ def _duplicate_edges(graph: HeteroData) -> Iterator[Finding]:
             yield Finding(
                 "duplicate edges", "note", f'{repeated} edges of "{edge_type[1]}" are stored more than once.',
                 "They count as heavier edges; drop them, or merge them into edge weights, if that is not meant.",
+            )  # fmt: skip
+
+
+def _negative_weights(graph: HeteroData) -> Iterator[Finding]:
+    for edge_type in graph.edge_types:
+        store = graph[edge_type]
+        negative = int((store.edge_weight < 0).sum()) if "edge_weight" in store else 0
+        if negative:
+            yield Finding(
+                "negative weights", "warning", f'{negative} edges of "{edge_type[1]}" have negative weights.',
+                "GTN and models that normalise by degrees refuse them: drop these edges, take absolute values, or put "
+                "them into a relation of their own.",
             )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from fastgtn.data.encode import FORMAT_VERSION
 from fastgtn.data.stored import StoredNodes, integers, whole_number
 from fastgtn.data.stored_edges import edge_list
 from fastgtn.data.task import Kind, NodeTask
+from fastgtn.data.task_inputs import class_names, label_tensor
 from fastgtn.errors import InputError
 
 DENSE_ABOVE = 0.5  # share of entries from which a CSR matrix of features is a dense one in disguise
@@ -42,6 +43,10 @@ class Labels:
             train = torch.cat([train, val]).sort().values
         stored_val = None if task.val_is_drawn else val
         return cls(task.target, task.kind, task._labels, train, stored_val, task.test_nodes, task.class_names)
+
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, declared or seen; labels that make no task are refused, as training does."""
+        return class_names(label_tensor(self.labels, self.kind), self.class_names, None)
 
     def task(self, *, val_fraction: float, seed: int) -> NodeTask:
         """The task; where no validation split is stored, it is drawn from the training nodes by seed."""

@@ -61,7 +61,11 @@ class GraphInfo:
 
 
 def describe(graph: HeteroData, labels: Labels | None) -> GraphInfo:
-    """Count a graph and its labels; labels of the test split are not looked at."""
+    """Count a graph and its labels; labels of the test split are not looked at.
+
+    Raises:
+        InputError: For labels that do not fit their kind or their classes.
+    """
     types = {t: _node_type(graph, t) for t in graph.node_types}
     relations = {_relation_key(graph, edge_type): _relation(graph, edge_type) for edge_type in graph.edge_types}
     homogeneous = len(graph.node_types) == 1 and len(graph.edge_types) == 1
@@ -70,10 +74,11 @@ def describe(graph: HeteroData, labels: Labels | None) -> GraphInfo:
     nodes = sum(info.nodes for info in types.values())
     task: dict[str, Any] = {}
     if labels is not None:
+        names = labels.classes()
         task = {
-            "classes": num_classes(labels), "kind": labels.kind, "target": labels.target, "train": len(labels.train),
+            "classes": len(names), "kind": labels.kind, "target": labels.target, "train": len(labels.train),
             "val": None if labels.val is None else len(labels.val), "test": len(labels.test),
-            "class_counts": _class_counts(labels),
+            "class_counts": _class_counts(labels, names),
         }  # fmt: skip
     return GraphInfo(
         name=str(getattr(graph, "name", "graph")),
@@ -86,13 +91,6 @@ def describe(graph: HeteroData, labels: Labels | None) -> GraphInfo:
         relations=relations,
         **task,
     )
-
-
-def num_classes(labels: Labels) -> int:
-    """Classes declared or, where none are, seen."""
-    if labels.class_names is not None:
-        return len(labels.class_names)
-    return labels.labels.size(1) if labels.kind == "multi" else int(labels.labels.max()) + 1
 
 
 def incoming(graph: HeteroData, edge_type: tuple[str, str, str]) -> Tensor:
@@ -143,16 +141,14 @@ def _undirected_edges(graph: HeteroData) -> int:
     return len(np.unique(ends[0] * graph[edge_type[0]].num_nodes + ends[1]))
 
 
-def _class_counts(labels: Labels) -> dict[str, dict[str, int]]:
+def _class_counts(labels: Labels, names: tuple[str, ...]) -> dict[str, dict[str, int]]:
     """Nodes of each class in the training and the validation split."""
-    count = num_classes(labels)
-    names = labels.class_names or tuple(str(c) for c in range(count))
     counts: dict[str, dict[str, int]] = {name: {} for name in names}
     for split, nodes in (("train", labels.train), ("val", labels.val)):
         if nodes is None:
             continue
         y = labels.labels[nodes]
-        each = y.sum(0) if labels.kind == "multi" else torch.bincount(y[y >= 0], minlength=count)
+        each = y.sum(0) if labels.kind == "multi" else torch.bincount(y[y >= 0], minlength=len(names))
         for name, number in zip(names, each.tolist(), strict=True):
             counts[name][split] = int(number)
     return counts

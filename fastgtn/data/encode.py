@@ -109,12 +109,12 @@ def _sorted_edges(row: Array, col: Array, weight: Array | None, num_nodes: int) 
 
 
 def _features(graph: HeteroData) -> dict[str, Array]:
-    with_features = {t: graph[t].x for t in graph.node_types if "x" in graph[t]}
+    with_features = {t: _floats(graph[t].x) for t in graph.node_types if "x" in graph[t]}
     for node_type, x in with_features.items():
-        if x.dim() != 2 or x.size(0) != graph[node_type].num_nodes or not x.is_floating_point():
+        if x.dim() != 2 or x.size(0) != graph[node_type].num_nodes or x.is_complex():
             raise InputError(
                 f'features of "{node_type}" are {x.dtype} {list(x.shape)}; '
-                f"expected floats [{graph[node_type].num_nodes}, width]."
+                f"expected numbers [{graph[node_type].num_nodes}, width]."
             )
         if not bool(torch.isfinite(x.values() if x.is_sparse_csr else x).all()):
             raise InputError(f'features of "{node_type}" hold NaN or infinite numbers: fill or drop them first.')
@@ -128,11 +128,16 @@ def _features(graph: HeteroData) -> dict[str, Array]:
     return _matrix("feat", *matrices)
 
 
+def _floats(x: Tensor) -> Tensor:
+    """Whole numbers and booleans become float32, as in training; double precision is not stored."""
+    return x if x.dtype in (torch.float16, torch.float32) or x.is_complex() else x.float()
+
+
 def _matrix(key: str, *blocks: Tensor) -> dict[str, Array]:
     """One matrix from blocks of rows: dense as it is, sparse as CSR."""
     if not blocks[0].is_sparse_csr:
         dense = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
-        return {f"{key}_dense": (dense if dense.dtype == torch.float16 else dense.float()).numpy()}
+        return {f"{key}_dense": dense.numpy()}
     width = blocks[0].size(1)
     row_counts = np.concatenate([np.diff(x.crow_indices().numpy()) for x in blocks])
     indices = np.concatenate([x.col_indices().numpy() for x in blocks])

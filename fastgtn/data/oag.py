@@ -13,6 +13,7 @@ from torch_geometric.data import HeteroData
 from fastgtn.data.oag_features import draw_features
 from fastgtn.data.oag_shape import LEVELS, NODE_TYPES, oag_shape
 from fastgtn.data.oag_world import World, draw_edges, draw_world
+from fastgtn.data.splits import check_seed
 from fastgtn.data.task import NodeTask
 
 # forward relation: (source, target, name of the reverse)
@@ -44,6 +45,7 @@ def make_oag(
         progress: Called with the name of each step that begins.
     """
     shape = oag_shape(name, scale)
+    check_seed(seed)
     rng = np.random.default_rng([seed, sum(shape.nodes.values())])
     progress("venues, topics and years")
     world = draw_world(shape, rng)

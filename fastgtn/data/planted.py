@@ -12,9 +12,10 @@ import torch
 from numpy.random import Generator
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.arrays import Array
+from fastgtn.data.arrays import Array, memory_bytes
 from fastgtn.data.planted_features import EdgeType, draw_features, message_matrix
 from fastgtn.data.planted_links import Group, link, part, random_edges
+from fastgtn.data.splits import check_seed
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
 
@@ -27,6 +28,7 @@ MISLEADING = (
     ("author", "visits", "venue", "visited_by"),
 )
 MISLEADING_DEGREE = 3
+LARGEST_NOISE = 1e6  # topics are at distance √2; far more would overflow float32
 
 
 def make_planted(
@@ -58,9 +60,12 @@ def make_planted(
         misleading: How many relations without any meaning to add, up to three.
     """
     types = parse_path(path)
-    _check_numbers(classes, features, misleading, label_noise=label_noise, edge_noise=edge_noise)
-    rng = np.random.default_rng(seed)
     counts = {"author": authors, "paper": papers, "venue": venues, "term": terms}
+    check_seed(seed)
+    _check_numbers(classes, features, misleading, label_noise=label_noise, edge_noise=edge_noise)
+    _check_deviations(feature_noise=feature_noise, distraction=distraction)
+    _check_memory(sum(counts.values()), features, classes, len(types) - 1)
+    rng = np.random.default_rng(seed)
     groups, bystanders = part(types, counts, classes, rng)
     edges = link(groups, bystanders, counts, edge_noise, rng)
     graph = HeteroData()
@@ -122,6 +127,23 @@ def _check_numbers(classes: int, features: int, misleading: int, **shares: float
     for name, share in shares.items():
         if not 0 <= share < 1:
             raise InputError(f"{name} is {share}; it is a share, at least 0 and below 1.")
+
+
+def _check_deviations(**deviations: float) -> None:
+    for name, deviation in deviations.items():
+        if not 0 <= deviation <= LARGEST_NOISE:
+            raise InputError(f"{name} is {deviation}; it is a standard deviation, from 0 to {LARGEST_NOISE:,.0f}.")
+
+
+def _check_memory(nodes: int, width: int, classes: int, steps: int) -> None:
+    """Refuse what cannot be held, before numpy or the system does."""
+    # measured: some 3^steps / 2 paths have two means per class each; the topics come from a square matrix
+    need = 8 * (4 * width**2 + nodes * (60 + 4 * width + classes * 3**steps))
+    if need > memory_bytes():
+        raise InputError(
+            f"{nodes:,} nodes with {width:,} features and {classes:,} classes need about {need / 1e9:,.0f} GB of "
+            f"memory, of {memory_bytes() / 1e9:,.0f} GB here: ask for fewer."
+        )
 
 
 def _labels(graph: HeteroData, groups: list[Group], relations: list[EdgeType], classes: int, rng: Generator) -> Array:

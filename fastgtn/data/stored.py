@@ -97,6 +97,9 @@ def integers(array: Array, name: str, shape: tuple[int, ...], end: int) -> None:
 
 def whole_number(array: Array, name: str) -> int:
     """Check a single whole number, not negative."""
-    if array.shape != () or array.dtype.kind not in "iu" or int(array) < 0:
-        raise InputError(f'"{name}" must be one whole number, not {array.dtype} {array.shape}.')
+    if array.shape != () or array.dtype.kind not in "iu":
+        found = str(array) if array.shape == () else f"an array of shape {array.shape}"
+        raise InputError(f'"{name}" must be one whole number, not {found} ({array.dtype}).')
+    if int(array) < 0:
+        raise InputError(f'"{name}" must be one whole number, at least 0, not {int(array)}.')
     return int(array)

@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from fastgtn.errors import InputError, nearest
 
@@ -80,7 +80,7 @@ class Fractions(_Section):
     train: float
     val: float
     test: float
-    seed: int = 0
+    seed: NonNegativeInt = 0
 
 
 class Task(_Section):
@@ -175,6 +175,11 @@ def _check_names(config: GraphConfig, path: Path) -> None:
             )
     if config.task and config.task.label in config.nodes[config.task.target].feature_columns:
         raise InputError(f'{path}: the label "{config.task.label}" is among the features; it would give itself away.')
-    for name in config.relations:
+    for name, relation in config.relations.items():
+        if relation.source == relation.target:
+            raise InputError(
+                f'{path}: relations.{name} takes source and target from the same column "{relation.source.column}", '
+                "so every edge would join a node to itself: name the column of each end."
+            )
         if name.startswith("rev_") and name.removeprefix("rev_") in config.relations:
             raise InputError(f'{path}: the relation name "{name}" is that of an added reverse; choose another.')

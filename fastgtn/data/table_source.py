@@ -81,7 +81,7 @@ class Tables:
         if set(columns) <= set(text):  # no types to find: one pass over the file less
             return self._select(columns, as_text, where, path.name)
         self._check_columns(columns, as_text, where, path.name)
-        types = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in text)
+        types = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in dict.fromkeys(text))
         # the types are found in all rows, not in a sample: a late fraction or word must not fail or be lost
         typed = f"sample_size = -1, auto_type_candidates = {CSV_TYPES}" + (f", types = {{{types}}}" if types else "")
         return self._fetch(columns, f"read_csv({name}, header = true, {typed})", where, path.name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -10,9 +9,10 @@ from torch import Tensor
 
 from fastgtn.data.metrics import Kind as Kind
 from fastgtn.data.metrics import Tally
-from fastgtn.errors import InputError, nearest
-
-MOST_CLASSES = 1_000_000
+from fastgtn.data.splits import draw_val
+from fastgtn.data.task_inputs import Numbers, check_splits, label_tensor, node_numbers
+from fastgtn.data.task_inputs import class_names as named_classes
+from fastgtn.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,44 +56,42 @@ class NodeTask:
         cls,
         target: str,
         kind: Kind,
-        labels: Tensor,
+        labels: Numbers,
         *,
-        train: Tensor,
-        val: Tensor | None = None,
-        test: Tensor,
+        train: Numbers | None,
+        val: Numbers | None = None,
+        test: Numbers | None = None,
         class_names: Sequence[str] | None = None,
         num_classes: int | None = None,
         val_fraction: float = 0.2,
         seed: int = 0,
     ) -> "NodeTask":
-        """Build the task from the labels of all nodes of the target type and the node numbers of each split.
+        """Build the task from the labels of all nodes of the target type and the nodes of each split.
+
+        Labels and splits may be tensors, numpy arrays or lists; a split is node numbers, or a mask over all nodes.
 
         Args:
-            labels: int64 [N], −1 = none; or zeros and ones [N, num_classes] for kind "multi".
+            labels: Whole numbers [N], −1 = none; or zeros and ones [N, num_classes] for kind "multi".
             val: Without it `val_fraction` of the training nodes are drawn by `seed`, class by class.
         """
-        if kind not in get_args(Kind):
-            raise InputError(f'no task kind "{kind}"; {nearest(kind, get_args(Kind))}')
-        labels = labels.float() if kind == "multi" else labels.long()
-        if labels.dim() != (2 if kind == "multi" else 1):
-            raise InputError(f'labels of a "{kind}" task cannot have shape {list(labels.shape)}.')
-        names = _class_names(labels, class_names, num_classes)
-        val_is_drawn = val is None
-        train, test = _in_range(train, "train", len(labels)), _in_range(test, "test", len(labels))
+        y = label_tensor(labels, kind)
+        names = named_classes(y, class_names, num_classes)
+        train_nodes, test_nodes = node_numbers(train, len(y), "train"), node_numbers(test, len(y), "test")
         if val is None:
-            train, val = _draw_val(train, labels, val_fraction, seed)
-        val = _in_range(val, "val", len(labels))
-        _check_splits({"train": train, "val": val, "test": test}, labels)
+            train_nodes, val_nodes = draw_val(train_nodes, y, val_fraction, seed=seed)
+        else:
+            val_nodes = node_numbers(val, len(y), "val")
+        check_splits({"train": train_nodes, "val": val_nodes, "test": test_nodes}, y)
         return cls(
             target=target,
             kind=kind,
             num_classes=len(names),
             class_names=names,
-            train=Split(train, labels[train]),
-            val=Split(val, labels[val]),
-            test_nodes=test,
-            val_is_drawn=val_is_drawn,
-            _labels=labels,
+            train=Split(train_nodes, y[train_nodes]),
+            val=Split(val_nodes, y[val_nodes]),
+            test_nodes=test_nodes,
+            val_is_drawn=val is None,
+            _labels=y,
         )
 
     @property
@@ -168,50 +166,3 @@ class NodeTask:
                 f"logits have shape {list(logits.shape)}; expected [{len(labels)}, {self.num_classes}]: "
                 "a row per node of the split, a column per class."
             )
-
-
-def _class_names(labels: Tensor, names: Sequence[str] | None, num_classes: int | None) -> tuple[str, ...]:
-    largest = int(labels.max()) if labels.numel() else -1
-    found = labels.size(1) if labels.dim() == 2 else largest + 1
-    expected = len(names) if names is not None else num_classes if num_classes is not None else found
-    if found > expected or expected < 1 or (labels.dim() == 2 and found != expected):
-        raise InputError(f"labels have {found} classes but {expected} are declared: make the two agree.")
-    if expected > MOST_CLASSES:
-        raise InputError(f"{expected:,} classes are too many: number them 0, 1, 2 …, at most {MOST_CLASSES:,}.")
-    return tuple(names) if names is not None else tuple(str(c) for c in range(expected))
-
-
-def _check_splits(splits: dict[str, Tensor], labels: Tensor) -> None:
-    seen = torch.zeros(len(labels), dtype=torch.bool)
-    for name, nodes in splits.items():
-        if bool(seen[nodes].any()) or torch.bincount(nodes).gt(1).any():
-            raise InputError(f"the {name} split repeats a node or shares one with another split: keep them apart.")
-        seen[nodes] = True
-        if labels.dim() == 1 and bool((labels[nodes] < 0).any()):
-            missing = int((labels[nodes] < 0).sum())
-            raise InputError(f"{missing} nodes of the {name} split have no label: label or remove them.")
-    if not len(splits["train"]):
-        raise InputError("the train split is empty: at least one labelled node is needed.")
-
-
-def _in_range(nodes: Tensor, split: str, num_nodes: int) -> Tensor:
-    if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
-        raise InputError(f"the {split} split has nodes outside 0 … {num_nodes - 1}, those of the target type.")
-    return nodes.long()
-
-
-def _draw_val(train: Tensor, labels: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Part the training nodes in two by seed, keeping the shares of the classes of a single label."""
-    if not 0 <= fraction < 1:
-        raise InputError(f"val_fraction is {fraction}; it must be at least 0 and below 1.")
-    nodes = train.sort().values  # the order of the file must not matter
-    nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed))]
-    if labels.dim() == 1:  # interleave the classes: any leading part then has every class in its share
-        y = labels[nodes]
-        place = torch.empty(len(nodes), dtype=torch.double)
-        for c in range(int(y.max()) + 1 if len(y) else 0):
-            count = int((y == c).sum())
-            place[y == c] = (torch.arange(count, dtype=torch.double) + 0.5) / count
-        nodes = nodes[place.argsort(stable=True)]
-    size = round(fraction * len(nodes))
-    return nodes[size:].sort().values, nodes[:size].sort().values

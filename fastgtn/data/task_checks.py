@@ -6,17 +6,21 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.data.decode import Labels
-from fastgtn.data.describe import incoming, num_classes
+from fastgtn.data.describe import incoming
 from fastgtn.data.finding import Finding, Severity
 from fastgtn.data.leakage import Leak, measure_leaks
+from fastgtn.errors import InputError
 
 LEAK_SURE, LEAK_LIKELY, LEAK_COVERAGE = 0.98, 0.95, 0.5
 
 
 def check_labels(labels: Labels) -> list[Finding]:
     """Labels and splits by themselves."""
-    checks = (_split_range, _unlabelled, _overlapping_splits, _split_shape)
-    return [found for check in checks for found in check(labels)]
+    checks = [_split_range, _overlapping_splits, _split_sizes]
+    wrong = list(_label_values(labels))
+    if not wrong:  # the other checks count the nodes of each class
+        checks += [_unlabelled, _untrained_classes]
+    return [*wrong, *(found for check in checks for found in check(labels))]
 
 
 def check_targets(graph: HeteroData, labels: Labels, path_length: int) -> list[Finding]:
@@ -27,6 +31,15 @@ def check_targets(graph: HeteroData, labels: Labels, path_length: int) -> list[F
 
 def _splits(labels: Labels) -> dict[str, torch.Tensor]:
     return {"train": labels.train, "test": labels.test} | ({} if labels.val is None else {"val": labels.val})
+
+
+def _label_values(labels: Labels) -> Iterator[Finding]:
+    try:
+        labels.classes()
+    except InputError as error:
+        message = str(error)
+        advice = 'A node has one class 0, 1, 2 …, or for kind "multi" a row of zeros and ones; name every class.'
+        yield Finding("labels", "error", message[:1].upper() + message[1:], advice)
 
 
 def _split_range(labels: Labels) -> Iterator[Finding]:
@@ -60,17 +73,22 @@ def _overlapping_splits(labels: Labels) -> Iterator[Finding]:
                 yield Finding("overlapping splits", "error", message, "Keep each node in one split only.")
 
 
-def _split_shape(labels: Labels) -> Iterator[Finding]:
+def _split_sizes(labels: Labels) -> Iterator[Finding]:
+    if not len(labels.train):
+        yield Finding("splits", "error", "There are no training nodes.", "Put at least one labelled node there.")
     if labels.val is None:
         advice = "It is drawn from the training nodes by seed; store one to fix it."
         yield Finding("splits", "note", "There is no validation split.", advice)
     if not len(labels.test):
         yield Finding("splits", "warning", "There are no test nodes.", "Set labelled nodes aside to judge the model.")
+
+
+def _untrained_classes(labels: Labels) -> Iterator[Finding]:
     y = labels.labels[labels.train[(labels.train >= 0) & (labels.train < len(labels.labels))]]
-    count = num_classes(labels)
+    count = len(labels.classes())
     seen = y.sum(0) if labels.kind == "multi" else torch.bincount(y[y >= 0], minlength=count)
     absent = int((seen == 0).sum())
-    if absent:
+    if absent and len(labels.train):
         message = f"{absent} of {count} classes have no training node."
         yield Finding("classes", "warning", message, "They cannot be learned: draw another split or merge classes.")
 
@@ -94,10 +112,14 @@ def _unreachable(graph: HeteroData, labels: Labels, path_length: int) -> Iterato
     reached = {t: torch.zeros(graph[t].num_nodes, dtype=torch.bool) for t in graph.node_types}
     reached[labels.target][torch.cat(list(_splits(labels).values()))] = True
     for _ in range(path_length):
+        if all(bool(mask.any()) for mask in reached.values() if len(mask)):
+            return
         before = {t: mask.clone() for t, mask in reached.items()}
         for edge_type in graph.edge_types:
             start, end = graph[edge_type].edge_index
             reached[edge_type[0]][start[before[edge_type[2]][end]]] = True
+        if all(torch.equal(mask, before[t]) for t, mask in reached.items()):
+            break  # longer paths reach no more
     for node_type, mask in reached.items():
         if len(mask) and not bool(mask.any()):
             yield Finding(

@@ -183,8 +183,28 @@ def test_existing_files_are_kept_unless_told(shop: Shop, tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "g.npz", "mine"]
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float64, torch.bfloat16])
+def test_features_of_any_type_are_stored_as_float32(shop: Shop, tmp_path: Path, dtype: torch.dtype) -> None:
+    graph, task = shop
+    expected = {t: graph[t].x.to_dense().to(dtype).float() for t in graph.node_types}
+    graph["shop"].x, graph["user"].x = graph["shop"].x.to(dtype), graph["user"].x.to(dtype)
+    archive.write(tmp_path / "g.npz", graph, task)
+    copy, _ = archive.read(tmp_path / "g.npz")
+    for node_type, x in expected.items():
+        assert copy[node_type].x.dtype == torch.float32
+        assert torch.equal(copy[node_type].x.to_dense(), x)
+
+
 def _nan(graph: HeteroData) -> None:
     graph["shop"].x[0, 0] = float("nan")
+
+
+def _too_large(graph: HeteroData) -> None:
+    graph["shop"].x = torch.full((3, 1), 1e300, dtype=torch.float64)  # infinite as float32
+
+
+def _complex(graph: HeteroData) -> None:
+    graph["shop"].x = torch.ones(3, 1, dtype=torch.complex64)
 
 
 def _far_edge(graph: HeteroData) -> None:
@@ -214,9 +234,10 @@ def _flat_features(graph: HeteroData) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_nan, "NaN or infinite"), (_far_edge, "edges to nodes outside 0 … 2"), (_bad_name, "cannot be stored"),
+        (_nan, "NaN or infinite"), (_too_large, "NaN or infinite"), (_complex, "are torch.complex64"),
+        (_far_edge, "edges to nodes outside 0 … 2"), (_bad_name, "cannot be stored"),
         (_short_ids, "need exactly that many"), (_long_ids, "up to 1000 characters"),
-        (_wide_shared, "one width on every node type"), (_flat_features, r"expected floats \[3, width\]"),
+        (_wide_shared, "one width on every node type"), (_flat_features, r"expected numbers \[3, width\]"),
     ],
 )  # fmt: skip
 def test_a_graph_that_cannot_be_stored_leaves_no_file(
@@ -251,7 +272,9 @@ def stored(shop: Shop, tmp_path: Path) -> dict[str, np.ndarray]:
     ("name", "value", "message"),
     [
         ("num_nodes", np.array(10**12), "node_type.*must be whole numbers of shape"),
-        ("num_nodes", np.array(-1), "must be one whole number"),
+        ("num_nodes", np.array(-5), "must be one whole number, at least 0, not -5"),
+        ("num_nodes", np.array(3.5), r"must be one whole number, not 3.5 \(float64\)"),
+        ("num_nodes", np.array([7]), r"must be one whole number, not an array of shape \(1,\)"),
         ("node_type", np.array([0, 0, 0, 0, 1, 1, 5], np.int8), "between 0 and 1; found 0 … 5"),
         ("node_type_names", np.array(["user", "user"]), "names a type twice"),
         ("node_type_names", np.array(["user", "../x"]), "cannot be stored"),
@@ -366,6 +389,30 @@ def test_checksums_catch_a_changed_number(shop: Shop, tmp_path: Path) -> None:
     np.save(tmp_path / "folder" / "labels.npy", labels)
     with pytest.raises(InputError, match='"labels" differs from its checksum'):
         archive.read(tmp_path / "folder")
+
+
+def test_an_array_that_was_not_copied_is_missing(shop: Shop, tmp_path: Path) -> None:
+    archive.write(tmp_path / "folder", *shop)
+    (tmp_path / "folder" / "edge_0_indptr.npy").unlink()
+    with pytest.raises(InputError, match='"edge_0_indptr" is missing: the archive was damaged, or copied only in part'):
+        archive.read(tmp_path / "folder")
+
+
+def test_a_damaged_array_names_the_file_once(shop: Shop, tmp_path: Path) -> None:
+    path = tmp_path / "g.npz"
+    noise = np.random.default_rng(0).bytes(50_000).hex()  # so long that reading its header does not find the damage
+    archive.write(path, *shop, meta={"noise": noise})
+    with zipfile.ZipFile(path) as file:
+        entry = file.getinfo("meta_json.npy")
+    data = bytearray(path.read_bytes())
+    end_of_member = entry.header_offset + 30 + len(entry.filename) + entry.compress_size
+    data[end_of_member - 3] ^= 0xFF
+    path.write_bytes(data)
+    for read in (archive.read, archive.checksum):
+        with pytest.raises(InputError, match='array "meta_json" cannot be read') as error:
+            read(path)
+        assert str(error.value).startswith(f"{path}: ")
+        assert str(error.value).count(str(path)) == 1
 
 
 def test_every_array_has_a_checksum(shop: Shop, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Each mistake is found, graded and answered with what to do; a sound graph passes in silence."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from torch_geometric.data import HeteroData
 from fastgtn.data import NodeTask, archive, make_planted
 from fastgtn.data.checks import check_archive, check_graph
 from fastgtn.data.decode import Labels
+from fastgtn.data.describe import describe
 from fastgtn.data.finding import Finding
 from fastgtn.data.leakage import measure_leaks
+from fastgtn.errors import InputError
 
 Shop = tuple[HeteroData, NodeTask]
 
@@ -118,6 +122,49 @@ def test_splits(library: tuple[HeteroData, Labels]) -> None:
     assert found(check_graph(graph, outside), "split range").severity == "error"
     assert found(check_graph(graph, replace(labels, test=none)), "splits").severity == "warning"
     assert found(check_graph(graph, replace(labels, val=None)), "splits").severity == "note"
+
+
+def test_an_empty_training_split_is_an_error(library: tuple[HeteroData, Labels]) -> None:
+    graph, labels = library
+    finding = found(check_graph(graph, replace(labels, train=labels.train[:0])), "splits")
+    assert (finding.severity, finding.message) == ("error", "There are no training nodes.")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class_names": ("crime",)}, "Labels have 2 classes but 1 are declared"),
+        ({"kind": "multi"}, 'Labels of a "multi" task cannot have shape [60]'),
+        ({"labels": torch.full((60,), 10**9), "class_names": None}, "1,000,000,001 classes are too many"),
+        ({"labels": torch.full((60,), -1)}, "None of the 60 nodes has a label"),
+    ],
+)
+def test_labels_that_training_refuses(library: tuple[HeteroData, Labels], change: dict[str, Any], message: str) -> None:
+    graph, labels = library
+    spoiled = replace(labels, **change)
+    finding = found(check_graph(graph, spoiled), "labels")
+    assert finding.severity == "error"
+    assert finding.message.startswith(message)
+    with pytest.raises(InputError, match=re.escape(message[1:])):
+        describe(graph, spoiled)
+    with pytest.raises(InputError, match=re.escape(message[1:])):
+        spoiled.task(val_fraction=0.2, seed=0)
+
+
+def test_negative_weights(library: tuple[HeteroData, Labels]) -> None:
+    graph, labels = library
+    graph["author", "wrote", "book"].edge_weight = torch.ones(60).index_fill(0, torch.tensor([0, 7]), -1)
+    finding = found(check_graph(graph, labels), "negative weights")
+    assert (finding.severity, finding.message) == ("warning", '2 edges of "wrote" have negative weights.')
+
+
+def test_paths_of_any_length_end_where_nothing_new_is_reached(library: tuple[HeteroData, Labels]) -> None:
+    """The town is never reached, so that the walk could go on for ever."""
+    graph, labels = library
+    graph["town"].num_nodes, graph["town"].x = 1, torch.ones(1, 2)
+    assert "town" in found(check_graph(graph, labels, path_length=10**9), "unreachable types").message
+    del graph["town"]
+    assert check_graph(graph, labels, path_length=10**9) == []
 
 
 def test_labels(library: tuple[HeteroData, Labels]) -> None:

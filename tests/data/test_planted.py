@@ -120,6 +120,12 @@ def test_the_built_in_graph_needs_no_file() -> None:
         ({"misleading": 4}, "misleading is 4"),
         ({"label_noise": 1.0}, "label_noise is 1.0"),
         ({"edge_noise": -0.1}, "edge_noise is -0.1"),
+        ({"seed": -1}, "the seed is -1; give a whole number, at least 0"),
+        ({"feature_noise": -1.0}, "feature_noise is -1.0; it is a standard deviation, from 0 to 1,000,000"),
+        ({"feature_noise": float("inf")}, "feature_noise is inf"),
+        ({"distraction": float("nan")}, "distraction is nan"),
+        ({"features": 10**8}, r"2,000 nodes with 100,000,000 features and 3 classes need about 320,\d{3},\d{3} GB"),
+        ({"authors": 10**12}, r"1,000,000,001,100 nodes .* need about [\d,]+ GB of memory, of [\d,]+ GB here"),
     ],
 )
 def test_mistakes_in_the_options(options: dict[str, Any], message: str) -> None:

@@ -281,6 +281,7 @@ BAD_GRAPHS = {
     "unknown end": ('column = "shop"', 'colum = "shop"', '"colum"; did you mean "column"'),
     "unknown fraction": ('"part"', "{ train = 0.5, val = 0.2, test = 0.3, sead = 1 }", '"sead"; did you mean "seed"'),
     "fractions": ('"part"', "{ train = 0.9, val = 0.2, test = 0.3 }", "add up to one or less"),
+    "split seed": ('"part"', "{ train = 0.5, val = 0.2, test = 0.3, seed = -1 }", "greater than or equal to 0, got -1"),
     "no id": ('table = "shops.csv"\nid = "id"', 'table = "shops.csv"', r'\[nodes.shop\] needs the key "id"'),
     "table and sql": ('table = "shops.csv"', 'table = "shops.csv"\nsql = "SELECT 1"', "either table .* or sql"),
     "kind": ('["age", "town"]', '{ age = "numbr" }', r"\[nodes\.user\.features\.age\]: Input should be 'number'"),
@@ -308,6 +309,19 @@ def test_bad_graph_files_are_named(case: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message) as error:
         tables.build(path)
     assert "\n" not in str(error.value)
+
+
+def test_one_column_may_name_both_ends_of_different_types(tmp_path: Path) -> None:
+    """Users and their accounts share their ids."""
+    graph = GRAPH.replace('type = "shop", column = "shop"', 'type = "shop", column = "user"')
+    built, _ = tables.build(write(tmp_path, graph=graph, shops="id\n9\n10\n"))
+    assert built["user", "visits", "shop"].edge_index.tolist() == [[1, 2], [0, 1]]
+
+
+def test_one_column_for_both_ends_of_one_type_is_refused(tmp_path: Path) -> None:
+    graph = GRAPH.replace('type = "shop", column = "shop"', 'type = "user", column = "user"')
+    with pytest.raises(InputError, match=r'visits takes source and target from the same column "user".*to itself'):
+        tables.build(write(tmp_path, graph=graph))
 
 
 def test_odd_types_and_folders(tmp_path: Path) -> None:

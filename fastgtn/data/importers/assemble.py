@@ -80,16 +80,6 @@ def class_numbers(labels: Array) -> tuple[Array, list[str]]:
     return numbers, [str(c) for c in classes]
 
 
-def node_numbers(split: Any, num_nodes: int, what: str) -> Tensor:
-    """The nodes of a split, given as numbers or as a mask."""
-    nodes = np.asarray(split)
-    if nodes.dtype == bool and nodes.shape == (num_nodes,):
-        nodes = np.flatnonzero(nodes)
-    if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
-        raise InputError(f"the {what} split must be a list of node numbers or a mask of {num_nodes} nodes.")
-    return torch.from_numpy(nodes.astype(np.int64))
-
-
 def node_task(labels: Array, *, target: str = NODE, train: Tensor, val: Tensor | None, test: Tensor) -> NodeTask:
     """A task of one label (one column, any integers) or of several (a matrix of zeros and ones)."""
     if labels.ndim == 2 and labels.shape[1] > 1:

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.importers.assemble import as_csr, homogeneous, node_numbers, node_task, prefix_of
+from fastgtn.data.importers.assemble import as_csr, homogeneous, node_task, prefix_of
 from fastgtn.data.importers.safe_pickle import load
 from fastgtn.data.task import NodeTask
+from fastgtn.data.task_inputs import node_numbers
 from fastgtn.errors import InputError
 
 
