@@ -68,10 +68,10 @@ class Ranking:
     own_share: float
     num_nodes: int
     num_without: int
-    unseen: float
     between_targets: bool
     rule: Rule
     names: PathNames
+    unseen: float = 0.0
 
     def __iter__(self) -> Iterator[RankedPath]:
         return iter(self.paths)
