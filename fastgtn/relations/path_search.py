@@ -139,7 +139,7 @@ class PathSearch:
             wanted = self._batch(seen) if limit is None or seen < limit else 0
             prefixes = [self._extended(*one) for one in frontier.best_first(wanted)]
         for _ in range(self.walks.shape[0] if frontier.unseen else 0):
-            prefixes = [self._extended(*one) for one in frontier.deepest_first(_LARGEST_BATCH)]
+            prefixes = [self._extended(*one) for one in frontier.deepest_first(self._batch(seen))]
             frontier.add(self._next_steps(prefixes))
         found = [self._weigh(self._extended(*one)) for one in frontier.found()]
         return Heaviest(sorted(found, key=lambda path: -path.weight), self._weigh(root), frontier.unseen)
