@@ -126,11 +126,22 @@ def test_hgt_equals_pyg(stack: RelationStack, x: Tensor) -> None:
         for t, name in enumerate(names)
     }
     z = torch.relu(encoded(model, x))
-    for conv in model.convs:
-        plain = copied(HGTConv(4, 4, (["0", "1"], names), 2), conv)
+    plains = [copied(HGTConv(4, 4, (["0", "1"], names), 2), conv) for conv in model.convs]
+    first = plains[0]
+    for plain in plains:
         out = plain({"0": z[:4], "1": z[4:]}, edges)
         z = torch.cat([out["0"], out["1"]])
-    torch.testing.assert_close(model(x, stack), z)
+    fused = model(x, stack)
+    torch.testing.assert_close(fused, z)
+    weights = dict(model.convs[0].named_parameters())
+    plain_weights = dict(first.named_parameters())
+    probe = torch.randn_like(z)
+    for name in ("k_rel.weight", "v_rel.weight"):
+        mine, theirs = (
+            torch.autograd.grad((y * probe).sum(), w[name], retain_graph=True)[0]
+            for y, w in ((fused, weights), (z, plain_weights))
+        )
+        torch.testing.assert_close(mine, theirs)
 
 
 def test_han_equals_pyg_on_boolean_products(stack: RelationStack, x: Tensor) -> None:
