@@ -16,7 +16,7 @@ class ExplicitGTN(nn.Module):
 
     def __init__(self, gtn: GTN, *, max_memory: float) -> None:
         super().__init__()
-        assert len(gtn.aggregates) == 1
+        assert gtn.num_layers == 1
         self.gtn, self.max_memory = gtn, max_memory
         self.out_features, self.dropout = gtn.out_features, gtn.dropout
 

@@ -39,7 +39,7 @@ class LinearPart:
 
     def __init__(self, model: Model, stack: RelationStack, features: Features | Tensor, target: str) -> None:
         backbone = backbone_of(model)
-        layers = len(backbone.layers) if isinstance(backbone, FastGTN) else len(backbone.aggregates)
+        layers = backbone.num_layers
         if layers > 1:
             raise InputError(f"only a model of one layer is a sum over meta-paths, but this one has {layers} layers.")
         self.backbone = backbone

@@ -6,6 +6,10 @@ from fastgtn.models.fast_gtn import FastGTN
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
 from fastgtn.models.gtn import GTN
+from fastgtn.models.meta_path_model import MetaPathModel
 from fastgtn.models.non_local import NON_LOCAL, NonLocalOptions
 
-__all__ = ["GTN", "NON_LOCAL", "Backbone", "FastGTN", "Features", "HopFilters", "NodeClassifier", "NonLocalOptions"]
+__all__ = [
+    "GTN", "NON_LOCAL", "Backbone", "FastGTN", "Features", "HopFilters", "MetaPathModel", "NodeClassifier",
+    "NonLocalOptions",
+]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from fastgtn.models.backbone import Backbone
+from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Graph, Input, plan_hops
 from fastgtn.models.unrolled import UnrolledRows
@@ -16,13 +17,17 @@ class MetaPathModel(Backbone):
 
     Attributes:
         relations: What it chooses among.
+        input: The linear map of the features.
         path_length: Hops of each layer.
+        num_channels: Learned graphs side by side.
         num_layers: Layers, one after the other.
         needs_all_rows: Whether no row can be computed without the others.
     """
 
     relations: tuple[Relation, ...]
+    input: InputLinear
     path_length: int
+    num_channels: int
     num_layers: int
     needs_all_rows: bool
 

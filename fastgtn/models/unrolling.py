@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from fastgtn.errors import InputError
-from fastgtn.models.fast_gtn import FastGTN
 from fastgtn.models.features import FeatureBlock, Features, Matrix
 from fastgtn.models.gtn import GTN
+from fastgtn.models.meta_path_model import MetaPathModel
 from fastgtn.models.unrolled import UnrolledBlock, UnrolledRows
 from fastgtn.relations import Hops, RelationStack
 from fastgtn.relations.checks import check_non_negative
@@ -25,7 +25,7 @@ MOST_PATHS = 20_000
 WORK_BYTES = 1e9  # tables of all nodes that are held while those of the rows are computed
 
 
-def obstacle(model: FastGTN | GTN) -> str | None:
+def obstacle(model: MetaPathModel) -> str | None:
     """Why a model is not linear before its activation, and what to set; None where it is."""
     layers = model.num_hops // model.path_length
     if layers > 1:
@@ -57,7 +57,7 @@ class Unrolling:
 
     @staticmethod
     def of(
-        model: FastGTN | GTN, stack: RelationStack, rows: Tensor, features: Features | Tensor, *,
+        model: MetaPathModel, stack: RelationStack, rows: Tensor, features: Features | Tensor, *,
         most_bytes: float = math.inf,
     ) -> Unrolling:  # fmt: skip
         """Look for the paths, and give up where they are too many or their tables would be too large."""

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from fastgtn.errors import InputError
-from fastgtn.models import GTN, FastGTN, NodeClassifier
+from fastgtn.models import MetaPathModel, NodeClassifier
 from fastgtn.models.baselines import MLP
 from fastgtn.relations import derived_seed
 
@@ -94,7 +94,7 @@ class Processes(Team):
     def parallel(self, model: NodeClassifier) -> nn.Module:
         # models with weights of each type may meet a batch without it: what no process has used must be left alone,
         # as one process would; looking for it costs time, and a warning where nothing is found
-        may_skip = not isinstance(model.backbone, FastGTN | GTN | MLP)
+        may_skip = not isinstance(model.backbone, MetaPathModel | MLP)
         return nn.parallel.DistributedDataParallel(model, find_unused_parameters=may_skip)
 
 

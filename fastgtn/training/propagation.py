@@ -6,7 +6,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from fastgtn.errors import InputError
-from fastgtn.models import GTN, FastGTN, NodeClassifier
+from fastgtn.models import GTN, MetaPathModel, NodeClassifier
 from fastgtn.models.features import Features
 from fastgtn.models.unrolling import Unrolling, obstacle
 from fastgtn.relations.unrolled import TooManyPathsError
@@ -55,7 +55,7 @@ def check_propagation(model: NodeClassifier, config: Config) -> None:
 def choose(inputs: Inputs, model: NodeClassifier, config: Config, train: Tensor, val: Tensor) -> Choice:
     """Decide for the rows of a training and its validation, and prepare them if they are unrolled."""
     backbone, options = model.backbone, config.model
-    if not isinstance(backbone, FastGTN | GTN) or not isinstance(options, MetaPathOptions):
+    if not isinstance(backbone, MetaPathModel) or not isinstance(options, MetaPathOptions):
         return Choice(None)
     reason = "as configured" if options.propagation == "implicit" else _obstacle(model, config)
     if reason is not None:
@@ -77,7 +77,7 @@ def choose(inputs: Inputs, model: NodeClassifier, config: Config, train: Tensor,
 
 
 def _obstacle(model: NodeClassifier, config: Config) -> str | None:
-    if not isinstance(model.backbone, FastGTN | GTN):
+    if not isinstance(model.backbone, MetaPathModel):
         return None
     if config.batch.size:
         return "mini-batches read other edges in every step: set batch.size = 0"
@@ -89,7 +89,7 @@ def _plan(unrolling: Unrolling, features: Features, *, on_disk: bool) -> Plan:
     return Plan(features.select(rows.inputs), rows, None)
 
 
-def _estimate(found: list[Unrolling], backbone: FastGTN | GTN, epochs: int, *, is_forced: bool) -> Propagation:
+def _estimate(found: list[Unrolling], backbone: MetaPathModel, epochs: int, *, is_forced: bool) -> Propagation:
     implicit = unrolled = 0.0
     for one, passes in zip(found, (WITH_GRADIENT, 1), strict=True):
         implicit += passes * _implicit_cost(one, backbone)
@@ -106,17 +106,17 @@ def _estimate(found: list[Unrolling], backbone: FastGTN | GTN, epochs: int, *, i
     )  # fmt: skip
 
 
-def _implicit_cost(one: Unrolling, backbone: FastGTN | GTN) -> float:
+def _implicit_cost(one: Unrolling, backbone: MetaPathModel) -> float:
     """Edges and features that a pass over planned hops reads."""
     return _hidden(backbone) * one.hops.cost + DENSE * backbone.input.out_features * one.entries(one.hops.inputs)
 
 
-def _unrolled_cost(one: Unrolling, backbone: FastGTN | GTN) -> float:
+def _unrolled_cost(one: Unrolling, backbone: MetaPathModel) -> float:
     """Tables that a pass reads, what is left of them times the weights, and the own features of the rows."""
     products = _hidden(backbone) * one.mixed_size + backbone.input.out_features * one.entries(one.rows)
     return one.table_size + DENSE * products
 
 
-def _hidden(backbone: FastGTN | GTN) -> int:
+def _hidden(backbone: MetaPathModel) -> int:
     """Numbers per node that travel along edges; GTN has one product XW for all channels."""
     return backbone.input.out_features * (backbone.num_channels if isinstance(backbone, GTN) else 1)
