@@ -1,5 +1,6 @@
 """`fastgtn tune`: search the config of a model, or of many models on many datasets."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,9 +23,10 @@ PATIENCE = 40  # where no tuned config says otherwise: epochs without a better o
 
 
 def tune_command(
+    config: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="A config to search around.")] = None,
     dataset: Annotated[str | None, typer.Option(help='A dataset by name, several with commas, or "all".')] = None,
     graph: Annotated[Path | None, typer.Option(help="Your own graph archive instead.")] = None,
-    model: Annotated[str, typer.Option(help=f"One or several with commas: {', '.join(MODELS)}.")] = "fast_gtn",
+    model: Annotated[str | None, typer.Option(help=f"One or several with commas: {', '.join(MODELS)}.")] = None,
     trials: Annotated[int, typer.Option(help="How many trials in all, earlier ones included.")] = 50,
     minutes: Annotated[float | None, typer.Option(help="Minutes of training in all, if they end first.")] = None,
     seeds_per_trial: Annotated[int, typer.Option(help="Seeds whose mean is the score of a trial.")] = 1,
@@ -41,22 +43,51 @@ def tune_command(
     if graph is not None and dataset is not None:
         raise InputError("--dataset names a graph of the data folder, --graph a file of yours: give one of them.")
     budget = Budget(trials, minutes, seeds_per_trial)
-    cells = [(d, m) for d in _datasets(dataset, graph, data_dir) for m in _words(model)]
-    for _, name in cells:
-        model_values(name)  # a mistyped name is answered before the first hour, not after it
+    starts = _starts(config, dataset, graph, model, data_dir)
     results = []
-    for place, name in cells:
+    for start in starts:
         try:
-            folder = out if out is not None and len(cells) == 1 else (out or Path("runs/tune")) / _cell(place, name)
-            results.append(_tune_cell(place, name, budget, settings or [], seed, folder, data_dir))
+            folder = out if out is not None and len(starts) == 1 else (out or Path("runs/tune")) / start.title
+            results.append(_tune_from(start, budget, settings or [], seed, folder, data_dir))
         except InputError as error:
-            if len(cells) == 1:
+            if len(starts) == 1:
                 raise
-            results.append({"dataset": place, "model": name, "error": str(error)})
+            results.append({"dataset": start.dataset, "model": start.model, "error": str(error)})
         if not as_json:
             _say(results[-1])
     if as_json:
-        emit_json(results[0] if len(cells) == 1 else results)
+        emit_json(results[0] if len(starts) == 1 else results)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where a search begins: a file, or the config that would be used for a model on a dataset."""
+
+    dataset: str
+    model: str
+    file: Path | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{Path(self.dataset).stem if is_path(self.dataset) else self.dataset}-{self.model}"
+
+    @property
+    def is_tuned(self) -> bool:
+        return self.file is not None or (self.dataset, self.model) in recipes()
+
+
+def _starts(
+    file: Path | None, dataset: str | None, graph: Path | None, model: str | None, data_dir: Path | None
+) -> list[_Start]:
+    if file is not None:
+        if model is not None:
+            raise InputError(f"{file} names its model: leave --model away, or --dataset and --model without a file.")
+        chosen = choose_config(file, str(graph) if graph else dataset, None, {}, [])
+        return [_Start(chosen.dataset, chosen.model.label, file)]
+    starts = [_Start(d, m) for d in _datasets(dataset, graph, data_dir) for m in _words(model or "fast_gtn")]
+    for start in starts:
+        model_values(start.model)  # a mistyped name is answered before the first hour, not after it
+    return starts
 
 
 class TrialBar(StoppableBar, TuneListener):
@@ -80,26 +111,20 @@ class TrialBar(StoppableBar, TuneListener):
         self.bar.update(self.task, completed=ended, facts=facts)
 
 
-def _tune_cell(
-    dataset: str, model: str, budget: Budget, settings: list[str], seed: int, folder: Path, data_dir: Path | None
+def _tune_from(
+    start: _Start, budget: Budget, settings: list[str], seed: int, folder: Path, data_dir: Path | None
 ) -> dict[str, Any]:
-    extra: dict[str, Any] = {"fit": {"seed": seed}}
-    if (dataset, model) not in recipes():
-        extra["fit"]["patience"] = PATIENCE
-    config = choose_config(None, dataset, model, extra, settings)
-    with TrialBar(_cell(dataset, model), budget.trials) as bar:
+    extra: dict[str, Any] = {"fit": {"seed": seed} | ({} if start.is_tuned else {"patience": PATIENCE})}
+    config = choose_config(start.file, start.dataset, None if start.file else start.model, extra, settings)
+    with TrialBar(start.title, budget.trials) as bar:
         return tune(config, out=folder, budget=budget, fixed=toml.settings(settings), data_dir=data_dir, listener=bar)
-
-
-def _cell(dataset: str, model: str) -> str:
-    return f"{Path(dataset).stem if is_path(dataset) else dataset}-{model}"
 
 
 def _datasets(dataset: str | None, graph: Path | None, data_dir: Path | None) -> list[str]:
     if graph is not None:
         return [str(graph.resolve())]
     if dataset is None:
-        raise InputError("name a dataset (--dataset imdb) or a graph of yours (--graph my.npz).")
+        raise InputError("name a dataset (--dataset imdb), a graph of yours (--graph my.npz) or a config file.")
     here = [name for name in PAPER if name in available(data_dir)]
     return here if dataset == "all" else _words(dataset)
 

@@ -223,6 +223,8 @@ def test_mistakes_are_answered_in_one_line(graph_file: Path, tmp_path: Path) -> 
         (["--dataset", "plantd"], 'no dataset "plantd"'),
         (["--dataset", "planted", "--graph", "x.npz"], "give one of them"),
         (["--dataset", "planted", "--trials", "0"], "--trials is 0"),
+        (["no-such.toml"], "no-such.toml"),
+        (["mine.toml", "--model", "mlp"], "names its model"),
     ],
 )
 def test_the_command_line_refuses_wrong_words(words: list[str], message: str, tmp_path: Path) -> None:
@@ -239,3 +241,14 @@ def test_many_cells_have_a_folder_each_and_one_that_fails_is_named(graph_file: P
     assert "no-such-graph" in second["error"]
     lines = CliRunner().invoke(app, ["tune", *words, "--out", str(tmp_path / "all")]).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["tuned", "saved", "skipped"]
+
+
+def test_a_file_is_where_a_search_begins(graph_file: Path, tmp_path: Path) -> None:
+    start = quick(graph_file, model={"name": "mlp", "hidden": 24}, fit={"epochs": 3, "learning_rate": 0.033})
+    (tmp_path / "mine.toml").write_text(start.to_toml())
+    words = ["tune", str(tmp_path / "mine.toml"), "--trials", "2", "--out", str(tmp_path / "search"), "--json"]
+    result = json.loads(CliRunner().invoke(app, [*words, "--set", "fit.epochs=3"]).stdout)
+    assert (result["dataset"], result["model"], result["trials"]) == ("academic", "mlp", 2)
+    first, second = csv.DictReader((tmp_path / "search" / "trials.csv").open())
+    assert (first["model.hidden"], first["fit.learning_rate"]) == ("24", "0.033")
+    assert second["fit.learning_rate"] != "0.033"
