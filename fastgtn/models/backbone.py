@@ -29,10 +29,12 @@ class Backbone(nn.Module):
     Attributes:
         out_features: Width of the representations.
         dropout: Dropout inside; with any, a training pass cannot serve for validation.
+        sees_all_nodes: Whether every row depends on all nodes, wherever they are.
     """
 
     out_features: int
     dropout: float
+    sees_all_nodes: bool = False
 
     @property
     def num_hops(self) -> int:

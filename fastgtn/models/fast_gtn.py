@@ -71,7 +71,7 @@ class FastGTNLayer(nn.Module):
             if len(self.non_local):
                 T = len(self.filters.relations)
                 columns = [t for t in range(T) if self.filters.relations[t] != NON_LOCAL]
-                edges = self.non_local[k](h)
+                edges = self.non_local[k](h, operator.num_rows, hops.inputs)
                 place = self.filters.relations.index(NON_LOCAL)
                 operator = operator.widened(columns, T).with_edges(edges.at(place))
             h = operator.apply(h, filters[k])
@@ -121,7 +121,7 @@ class FastGTN(MetaPathModel):
         widths = [layer.aggregate.out_features for layer in layers]
         self.linears = nn.ModuleList(nn.Linear(w, num_channels * out_features, bias=False) for w in widths[:-1])
         self.out_features = widths[-1]
-        self.needs_all_rows = non_local is not None  # every row then depends on all rows
+        self.sees_all_nodes = non_local is not None
 
     @classmethod
     def from_gtn(cls, gtn: GTN) -> FastGTN:
@@ -159,7 +159,7 @@ class FastGTN(MetaPathModel):
             top: Keep only this many largest entries per row (their values stay as they are).
             max_memory: Bytes that the result may take; a larger one is refused.
         """
-        if self.needs_all_rows:
+        if self.sees_all_nodes:
             raise InputError("with non-local operations the learned graph depends on the features of each hop.")
         stack.hops(1).require_relations(self.relations)
         filters = self.hop_filters()[layer]()
@@ -170,8 +170,8 @@ class FastGTN(MetaPathModel):
         return cast(list[FastGTNLayer], list(self.layers))
 
     def _forward_hops(self, features: Features, hops: Hops) -> Tensor:
-        if self.needs_all_rows and hops.inputs is not None:
-            raise InputError("non-local operations need all rows: pass the stack instead of a plan for some rows.")
+        if self.sees_all_nodes and not hops.all_columns:
+            raise InputError("non-local operations need all nodes: plan with model.plan(stack, rows).")
         z = self.input(features)
         for number, layer in enumerate(self.layers):
             if number:

@@ -67,7 +67,6 @@ class GTN(MetaPathModel):
         self.linears = nn.ModuleList(nn.Linear(w, out_features, bias=False) for w in widths[:-1])
         self.biases = nn.ParameterList(torch.zeros(out_features) for _ in range(num_layers)) if bias else None
         self.out_features = widths[-1]
-        self.needs_all_rows = False
 
     def hop_filters(self) -> list[HopFilters]:
         """The learned choices; all layers share one learned graph."""

@@ -21,7 +21,6 @@ class MetaPathModel(Backbone):
         path_length: Hops of each layer.
         num_channels: Learned graphs side by side.
         num_layers: Layers, one after the other.
-        needs_all_rows: Whether no row can be computed without the others.
     """
 
     relations: tuple[Relation, ...]
@@ -29,7 +28,6 @@ class MetaPathModel(Backbone):
     path_length: int
     num_channels: int
     num_layers: int
-    needs_all_rows: bool
 
     @property
     def num_hops(self) -> int:
@@ -37,8 +35,8 @@ class MetaPathModel(Backbone):
         return self.path_length * self.num_layers
 
     def plan(self, stack: RelationStack, rows: Tensor | None = None) -> Hops:
-        """The hops that the rows depend on; with non-local operations, those of all rows."""
-        return stack.hops(self.num_hops, None if self.needs_all_rows else rows)
+        """The hops that the rows depend on; with non-local operations, those over all nodes."""
+        return stack.hops(self.num_hops, rows, all_columns=self.sees_all_nodes)
 
     def forward(self, x: Input, graph: Graph | UnrolledRows) -> Tensor:
         """Representations [N, out], or of the planned targets only.

@@ -58,22 +58,34 @@ class NonLocal(nn.Module):
         wide, narrow = options.hidden
         self.project = nn.Sequential(nn.Linear(features, wide), nn.ReLU(), nn.Linear(wide, narrow), *last)
 
-    def forward(self, h: Tensor) -> Edges:
-        """The relation for hidden features [N, C, d]."""
+    def forward(self, h: Tensor, num_rows: int, nodes: Tensor | None = None) -> Edges:
+        """The relation from all nodes to the first rows.
+
+        Args:
+            h: Hidden features [N, C, d].
+            nodes: The numbers of the nodes in the order of h, if it is another one. Of equal products the lower
+                number is taken, so that the relation of a row does not depend on the rows that are asked for with it.
+        """
         g = self.project(h.mean(1))
-        N = g.size(0)
-        nearest = largest_products(g, self.options.neighbors, exclude_self=self.options.exclude_self)
+        nearest = self._nearest(g.detach(), num_rows, nodes)
         n = nearest.size(1)
+        steps = torch.arange(num_rows + 1, device=g.device)
         segments = Segments(
-            row_ptr=torch.arange(N + 1, device=g.device),
-            relation=torch.zeros(N, dtype=torch.int32, device=g.device),
-            seg_ptr=torch.arange(N + 1, device=g.device) * n,
+            row_ptr=steps,
+            relation=torch.zeros(num_rows, dtype=torch.int32, device=g.device),
+            seg_ptr=steps * n,
             col=nearest.flatten(),
-            num_cols=N,
+            num_cols=len(g),
             num_relations=1,
         )
-        values = _products(segments, g).view(N, n).softmax(-1).flatten()
+        values = _products(segments, g).view(num_rows, n).softmax(-1).flatten()
         return Edges(segments, values)
+
+    def _nearest(self, g: Tensor, num_rows: int, nodes: Tensor | None) -> Tensor:
+        place = torch.arange(len(g), device=g.device) if nodes is None else nodes.argsort()  # of node numbers in g
+        rows, options = place.argsort()[:num_rows], self.options
+        nearest = largest_products(g[place], options.neighbors, rows=rows, exclude_self=options.exclude_self)
+        return place.int()[nearest.long()]
 
     def extra_repr(self) -> str:
         return str(self.options)
@@ -103,7 +115,7 @@ class _EdgeProducts(torch.autograd.Function):
         (g,) = ctx.saved_tensors
         columns, order = ctx.segments.transposed
         grad = grad.contiguous()
-        out = torch.empty_like(g)
+        out = torch.zeros_like(g)
         one = torch.ones(1, 1, dtype=g.dtype).numpy()
         sweep(ctx.segments, grad.numpy(), one, g.numpy(), out.numpy())
         sweep(columns, grad[order].numpy(), one, g.numpy(), out.numpy(), keep=True)

@@ -30,7 +30,7 @@ def obstacle(model: MetaPathModel) -> str | None:
     layers = model.num_hops // model.path_length
     if layers > 1:
         return f"the model has {layers} layers: set model.num_layers = 1"
-    if model.needs_all_rows:
+    if model.sees_all_nodes:
         return "non-local edges depend on the weights: set model.non_local.enabled = false"
     if model.dropout:
         return (

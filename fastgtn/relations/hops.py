@@ -24,22 +24,32 @@ class Hops:
     relations: tuple[Relation, ...]
     operators: tuple[Operator, ...]
     inputs: Tensor | None  # the nodes whose features are read, in this order; None for all nodes
+    all_columns: bool  # whether every hop reads all nodes, as non-local operations do
 
     @staticmethod
     def full(relations: tuple[Relation, ...], operator: Operator, count: int) -> Hops:
         """Every row in every hop."""
-        return Hops(relations, (operator,) * count, None)
+        return Hops(relations, (operator,) * count, None, all_columns=True)
 
     @staticmethod
-    def toward(relations: tuple[Relation, ...], operator: Operator, count: int, rows: Tensor) -> Hops:
-        """Only what the given rows need, hop by hop outwards."""
+    def toward(
+        relations: tuple[Relation, ...], operator: Operator, count: int, rows: Tensor, *, all_columns: bool = False
+    ) -> Hops:
+        """Only what the given rows need, hop by hop outwards.
+
+        Args:
+            all_columns: Whether the rows need all nodes, so that only the first hop has fewer rows.
+        """
         check_nodes(rows, operator.num_rows)
         operators: list[Operator] = []
         nodes = rows
         for _ in range(count):
-            hop, nodes = operator.select_rows(nodes)
+            if all_columns and len(operators) > 1:  # all rows in the order of all columns, again
+                operators.append(operators[-1])
+                continue
+            hop, nodes = operator.select_rows(nodes, all_columns=all_columns)
             operators.append(hop)
-        return Hops(relations, tuple(operators), nodes)
+        return Hops(relations, tuple(operators), nodes, all_columns)
 
     def __len__(self) -> int:
         return len(self.operators)
@@ -48,7 +58,7 @@ class Hops:
         return iter(self.operators)
 
     def __getitem__(self, part: slice) -> Hops:
-        return Hops(self.relations, self.operators[part], self.inputs)
+        return Hops(self.relations, self.operators[part], self.inputs, self.all_columns)
 
     @property
     def num_targets(self) -> int:

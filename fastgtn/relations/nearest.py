@@ -1,6 +1,7 @@
-"""The n largest inner products of every row with all rows: exact, a tile at a time, never N × N."""
+"""The n largest inner products of rows with all rows: exact, a tile at a time, never N × N."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,56 +14,73 @@ _TILE = 1024  # rows and columns of a tile: a few megabytes, read from the cache
 _STRIDE = 32  # products that are compared at once before any of them is looked at
 
 
-def largest_products(g: Tensor, count: int, *, exclude_self: bool = False) -> Tensor:
-    """For each row of g [N, d], the `count` rows with the largest inner product, largest first: int32 [N, n].
+def largest_products(g: Tensor, count: int, *, rows: Tensor | None = None, exclude_self: bool = False) -> Tensor:
+    """For rows of g [N, d], the `count` rows of g with the largest inner product, largest first: int32 [rows, n].
 
-    Products are symmetric: each tile above the diagonal serves its rows and its columns. Of equal products the
-    lower number comes first. Memory is O(N·n) and one tile.
+    Of equal products the lower number comes first. Memory is O(N·n) and one tile.
+
+    Args:
+        rows: Numbers of the rows that are asked for; all of them without it.
+        exclude_self: Whether a row may not be its own neighbour.
     """
     if count < 1:
         raise InputError(f"the number of neighbours must be at least 1, but got {count}.")
-    N = g.size(0)
-    n = max(0, min(count, N - exclude_self))
+    n = max(0, min(count, g.size(0) - exclude_self))
+    table, everything = g.detach().contiguous(), torch.arange(g.size(0), device=g.device)
+    wanted = everything if rows is None else rows
     if g.device.type != "cpu" or not n:
-        return _largest_by_topk(g.detach(), n, exclude_self=exclude_self)
-    table = g.detach().contiguous()
-    best = np.full((N, n), -1, np.int32)
-    values = np.full((N, n), -np.inf, table.numpy().dtype)
+        return _largest_by_topk(table, wanted, n, exclude_self=exclude_self)
+    if rows is not None and 2 * len(rows) >= len(g):  # all rows together cost half as much per row
+        return largest_products(g, count, exclude_self=exclude_self)[rows]
+    search = _Search(
+        values=np.full((len(wanted), n), -np.inf, table.numpy().dtype),
+        best=np.full((len(wanted), n), -1, np.int32),
+        skipped=(wanted if exclude_self else torch.full_like(wanted, -1)).numpy(),
+    )
+    asked = table if rows is None else table[rows]
     room = table.new_empty(_TILE * _TILE)
-    # columns reach every row in ascending order, first from the tiles above it, then from its own
-    for top in range(0, N, _TILE):
-        rows = table[top : top + _TILE]
-        for left in range(top, N, _TILE):
-            columns = table[left : left + _TILE]
-            tile = room[: len(rows) * len(columns)].view(len(rows), len(columns))
-            _scan(torch.mm(rows, columns.T, out=tile).numpy(), top, left, exclude_self, values, best)
+    # columns reach every row in ascending order; of all rows, first from the tiles above it, then from its own
+    for top in range(0, len(asked), _TILE):
+        for left in range(top if rows is None else 0, len(table), _TILE):
+            high, wide = asked[top : top + _TILE], table[left : left + _TILE]
+            tile = room[: len(high) * len(wide)].view(len(high), len(wide))
+            search.scan(torch.mm(high, wide.T, out=tile).numpy(), top, left, symmetric=rows is None)
     # a row without enough comparable products (not-a-number) still names nodes: what is computed stays visible
-    return torch.from_numpy(np.where(best < 0, np.arange(n, dtype=np.int32), best))
+    return torch.from_numpy(np.where(search.best < 0, np.arange(n, dtype=np.int32), search.best))
 
 
-def _scan(tile: np.ndarray, top: int, left: int, exclude_self: bool, values: np.ndarray, best: np.ndarray) -> None:
-    height, width = tile.shape
-    pieces = 8  # per tile: enough for a few threads, few enough not to matter
+@dataclass(frozen=True)
+class _Search:
+    """The largest products found so far of each row, in descending order, and the column that it may not choose."""
 
-    def rows(first: int, last: int) -> None:
-        _scan_rows(tile, height * first // pieces, height * last // pieces, top, left, exclude_self, values, best)
+    values: np.ndarray
+    best: np.ndarray
+    skipped: np.ndarray
 
-    def columns(first: int, last: int) -> None:
-        _scan_columns(tile, width * first // pieces, width * last // pieces, top, left, values, best)
+    def scan(self, tile: np.ndarray, top: int, left: int, *, symmetric: bool) -> None:
+        """Offer the products of a tile to its rows; where products are symmetric, to its columns as well."""
+        height, width = tile.shape
+        pieces = 8  # per tile: enough for a few threads, few enough not to matter
 
-    run_ranges(rows, pieces)
-    if left > top:
-        run_ranges(columns, pieces)
+        def rows(first: int, last: int) -> None:
+            part = height * first // pieces, height * last // pieces
+            _scan_rows(tile, *part, top, left, self.skipped, self.values, self.best)
+
+        def columns(first: int, last: int) -> None:
+            _scan_columns(tile, width * first // pieces, width * last // pieces, top, left, self.values, self.best)
+
+        run_ranges(rows, pieces)
+        if symmetric and left > top:
+            run_ranges(columns, pieces)
 
 
-def _largest_by_topk(g: Tensor, n: int, *, exclude_self: bool) -> Tensor:
+def _largest_by_topk(g: Tensor, rows: Tensor, n: int, *, exclude_self: bool) -> Tensor:
     """The same with torch alone, for other devices."""
     found = [torch.empty(0, n, dtype=torch.int32, device=g.device)]
-    for start in range(0, g.size(0), _TILE):
-        products = g[start : start + _TILE] @ g.T
+    for part in rows.split(_TILE):
+        products = g[part] @ g.T
         if exclude_self:
-            own = torch.arange(products.size(0), device=g.device)
-            products[own, own + start] = -math.inf
+            products.scatter_(1, part[:, None], -math.inf)
         found.append(products.topk(n).indices.int())
     return torch.cat(found)
 
@@ -86,7 +104,7 @@ def _scan_rows(
     last: int,
     top: int,
     left: int,
-    exclude_self: bool,
+    skipped: np.ndarray,
     values: np.ndarray,
     best: np.ndarray,
 ) -> None:
@@ -94,7 +112,7 @@ def _scan_rows(
     end = values.shape[1] - 1
     for r in range(first, last):
         row, i = tile[r], top + r
-        own = i if exclude_self else -1
+        own = skipped[i]
         for block in range(0, tile.shape[1], _STRIDE):
             stop = min(block + _STRIDE, tile.shape[1])
             floor = values[i, end]

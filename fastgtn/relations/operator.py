@@ -113,13 +113,17 @@ class Operator:
             loops = self.diagonal.merged(loops)
         return replace(self, diagonal=loops)
 
-    def select_rows(self, rows: Tensor) -> "tuple[Operator, Tensor]":
-        """The part that computes the given rows, and the columns it reads: the rows first, then the others."""
+    def select_rows(self, rows: Tensor, *, all_columns: bool = False) -> "tuple[Operator, Tensor]":
+        """The part that computes the given rows, and the columns it reads: the rows first, then the others.
+
+        Args:
+            all_columns: Keep the columns that no edge comes from, too.
+        """
         kept = [e.segments.select_rows(rows) for e in self.edges]
         device = rows.device
         number = torch.full((self.num_cols,), -1, dtype=torch.int32, device=device)
         number[rows] = torch.arange(rows.numel(), dtype=torch.int32, device=device)
-        reached = torch.zeros(self.num_cols, dtype=torch.bool, device=device)
+        reached = torch.full((self.num_cols,), all_columns, dtype=torch.bool, device=device)
         for segments, _ in kept:
             reached[segments.col.long()] = True
         others = (reached & (number < 0)).nonzero()[:, 0]

@@ -181,13 +181,17 @@ class RelationStack:
         check_channels(h, self.num_nodes, filters.size(0))
         return self.operator.apply(h, filters)
 
-    def hops(self, count: int, rows: Tensor | None = None) -> Hops:
-        """The maps of `count` hops; with `rows`, only what these nodes depend on (exact, nothing is sampled)."""
+    def hops(self, count: int, rows: Tensor | None = None, *, all_columns: bool = False) -> Hops:
+        """The maps of `count` hops; with `rows`, only what these nodes depend on (exact, nothing is sampled).
+
+        Args:
+            all_columns: Whether the rows depend on all nodes, as with non-local operations.
+        """
         if count < 1:
             raise InputError(f"a plan needs at least one hop, but got {count}.")
         if rows is None:
             return Hops.full(self.relations, self.operator, count)
-        return Hops.toward(self.relations, self.operator, count, rows)
+        return Hops.toward(self.relations, self.operator, count, rows, all_columns=all_columns)
 
     def mix(self, filters: Tensor) -> RelationStack:
         r"""Blend the relations into one soft relation per channel.

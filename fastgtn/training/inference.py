@@ -73,7 +73,8 @@ class Inference:
             graph = model.backbone.plan(self.inputs.stack, rows)
             share = 1.0 if graph.inputs is None else len(graph.inputs) / max(self.inputs.raw.num_nodes, 1)
             need = share * (pass_bytes(self.inputs.raw, model) + feature_bytes(self.inputs.features))
-            if need > self.budget and len(rows) > 1 and graph.inputs is not None:
+            divisible = graph.inputs is not None and not model.backbone.sees_all_nodes
+            if need > self.budget and len(rows) > 1 and divisible:
                 waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
                 continue
             yield Plan(self.inputs.features.select(graph.inputs), graph, rows if graph.inputs is None else None)
@@ -91,7 +92,7 @@ def chosen_mode(inputs: Inputs, model: NodeClassifier, options: BatchOptions, bu
     if options.eval == "batches":
         return "batches"
     one_pass = pass_bytes(inputs.raw, model)
-    needs_pairs = bool(getattr(model.backbone, "needs_all_rows", False)) and inputs.raw.num_nodes > NON_LOCAL_NODES
+    needs_pairs = model.backbone.sees_all_nodes and inputs.raw.num_nodes > NON_LOCAL_NODES
     if options.eval == "auto" and options.size and (one_pass > budget or needs_pairs):
         return "batches"
     if one_pass + feature_bytes(inputs.features) <= min(KEPT_BYTES, budget):

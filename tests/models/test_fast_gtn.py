@@ -159,14 +159,36 @@ def test_non_local_hops_equal_the_dense_formula(exclude_self, final_relu):
     )
 
 
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("exclude_self", [True, False])
+def test_some_rows_of_a_non_local_model_are_those_of_all(num_layers, exclude_self):
+    stack = random_stack(13, num_types=2, num_relations=2, max_nodes=30).row_normalized()
+    options = NonLocalOptions(neighbors=3, hidden=(8, 6), exclude_self=exclude_self)
+    torch.manual_seed(1)
+    model = FastGTN(4, 3, stack.relations, path_length=3, num_layers=num_layers, non_local=options).double()
+    with torch.no_grad():  # a third of the similarities are zero, so that many rows choose among ties
+        for layer in model.typed_layers():
+            for step in layer.non_local:
+                step.project[2].bias -= 0.3
+    x = randn(stack.num_nodes, 4)
+    rows = torch.randperm(stack.num_nodes, generator=torch.Generator().manual_seed(0))[:5]
+    plan = model.plan(stack, rows)
+    assert [hop.num_rows for hop in plan][:2] == [5, stack.num_nodes]
+    out, expected = model(x[plan.inputs], plan), model(x, stack)[rows]
+    torch.testing.assert_close(out, expected)
+    parameters = list(model.parameters())
+    mine, theirs = (torch.autograd.grad(o.square().sum(), parameters, allow_unused=True) for o in (out, expected))
+    torch.testing.assert_close(mine, theirs)
+
+
 def test_non_local_limits():
     stack = random_stack(13).row_normalized()
     with pytest.warns(UserWarning, match="cannot learn"):
         FastGTN(4, 3, stack.relations, non_local=NonLocalOptions(neighbors=1))
     model = FastGTN(4, 3, stack.relations, non_local=NonLocalOptions())
-    assert model.needs_all_rows
+    assert model.sees_all_nodes
     plan = stack.hops(model.num_hops, torch.tensor([0]))
-    with pytest.raises(InputError, match="non-local operations need all rows"):
+    with pytest.raises(InputError, match="non-local operations need all nodes"):
         model(torch.ones(plan.num_inputs, 4), plan)
     one = RelationStack.from_edges({}, {"n": 1})
     lonely = FastGTN(4, 3, one.relations, non_local=NonLocalOptions(exclude_self=True))
