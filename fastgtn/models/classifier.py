@@ -1,10 +1,10 @@
 """A model and a head: from features and graph to class scores."""
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from fastgtn.errors import InputError
 from fastgtn.models.backbone import Backbone, PlannedGraph
+from fastgtn.models.dropout import drop
 from fastgtn.models.inputs import Input
 from fastgtn.relations import RelationStack
 
@@ -32,5 +32,5 @@ class NodeClassifier(nn.Module):
 
     def classify(self, z: Tensor) -> Tensor:
         """Logits of representations that the backbone made."""
-        logits: Tensor = self.head(F.dropout(z, self.dropout, self.training))
+        logits: Tensor = self.head(drop(z, self.dropout, self.training))
         return logits

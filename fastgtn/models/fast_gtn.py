@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
@@ -175,7 +175,7 @@ class FastGTN(MetaPathModel):
         z = self.input(features)
         for number, layer in enumerate(self.layers):
             if number:
-                z = self.linears[number - 1](F.dropout(z, self.dropout, self.training))
+                z = self.linears[number - 1](drop(z, self.dropout, self.training))
             z = layer(z, self._hops_of_layer(hops, number))
         return z
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
+from fastgtn.models.dropout import drop
 from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.segments import Segments
 
@@ -55,7 +55,7 @@ class SparseMatrix:
         return SparseMatrix(replace(self.operator, num_rows=rows.numel(), edges=(edges,)))
 
     def dropout(self, p: float) -> SparseMatrix:
-        return self.with_values(F.dropout(self.values, p))
+        return self.with_values(drop(self.values, p))
 
     def to(self, target: torch.device | str | torch.dtype) -> SparseMatrix:
         return SparseMatrix(self.operator.to(target))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
@@ -82,7 +82,7 @@ class GTN(MetaPathModel):
         z = self.input(features)
         for number, aggregate in enumerate(self.aggregates):
             if number:
-                z = self.linears[number - 1](F.dropout(z, self.dropout, self.training))
+                z = self.linears[number - 1](drop(z, self.dropout, self.training))
             if self.biases is not None:
                 z = z + self.biases[number]
             wide = z[:, None].expand(-1, self.num_channels, -1)  # W is shared: every channel starts from ZW

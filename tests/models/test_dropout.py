@@ -52,9 +52,24 @@ def test_the_generator_decides_and_threads_do_not(large: Tensor) -> None:
         torch.set_num_threads(threads)
 
 
-def test_small_matrices_and_those_with_gradients_are_torchs() -> None:
-    x = torch.rand(20, 5, requires_grad=True)
-    torch.manual_seed(0)
-    ours = drop(x, 0.5)
-    torch.manual_seed(0)
-    assert torch.equal(ours, torch.nn.functional.dropout(x, 0.5))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_falls_where_the_number_fell(large: Tensor, dtype: torch.dtype) -> None:
+    x = large.to(dtype).T.requires_grad_()  # not contiguous
+    out = drop(x, 0.3)
+    weights = torch.rand(x.shape, dtype=dtype)
+    (grad,) = torch.autograd.grad((out * weights).sum(), x)
+    torch.testing.assert_close(grad, weights * (out / x).detach())
+
+
+def test_small_matrices_and_other_numbers_are_torchs() -> None:
+    for x in (torch.rand(20, 5, requires_grad=True), torch.rand(200, 50).to(torch.bfloat16)):
+        torch.manual_seed(0)
+        ours = drop(x, 0.5)
+        torch.manual_seed(0)
+        assert torch.equal(ours, torch.nn.functional.dropout(x, 0.5))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_nothing_or_everything_falls(large: Tensor, p: float) -> None:
+    assert torch.equal(drop(large, p), large * (1 - p))
+    assert drop(large, p, training=False) is large

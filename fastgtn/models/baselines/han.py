@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import HANConv
 
@@ -15,6 +14,7 @@ from fastgtn.errors import InputError
 from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_sums
 from fastgtn.models.baselines.predefined import Written, metapaths_of, neighbors_along
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
@@ -107,7 +107,7 @@ class HAN(Backbone):
         for nodes, graphs in plan.groups:
             z = features[nodes]
             for number, conv in enumerate(self.convs):
-                z = F.dropout(z, self.feature_dropout, self.training) if number else z
+                z = drop(z, self.feature_dropout, self.training) if number else z
                 z = conv({_NODE: z}, graphs)[_NODE]
             out = out.index_copy(0, nodes, z)
         return out[: plan.num_nodes]

@@ -14,6 +14,7 @@ from torch_geometric.nn import GATConv, GCN2Conv, GCNConv, JumpingKnowledge, Mix
 from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_sums
 from fastgtn.models.baselines.edge_list import EdgeList
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
@@ -102,7 +103,7 @@ class Convolutions(Backbone):
 
     def layer(self, number: int, z: Tensor, graph: Operator | Tensor) -> Tensor:
         if number or self.encoder == "relu":  # a linear encoder is one map with the first convolution
-            z = F.dropout(z, self.feature_dropout, self.training)
+            z = drop(z, self.feature_dropout, self.training)
         h = self.activation(self.convs[number](z, graph))
         return h + z if self.residual else h
 
@@ -226,5 +227,5 @@ class GCNII(Convolutions):
     def convolve(self, z: Tensor, graph: Operator | Tensor) -> Tensor:
         first = z
         for conv in self.convs:
-            z = torch.relu(conv(F.dropout(z, self.feature_dropout, self.training), first, graph))
+            z = torch.relu(conv(drop(z, self.feature_dropout, self.training), first, graph))
         return z

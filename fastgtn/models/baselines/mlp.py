@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fastgtn.models.backbone import Backbone
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
@@ -40,5 +40,5 @@ class MLP(Backbone):
         """Representations [N, hidden]; the graph is ignored."""
         z = torch.relu(self.input(Features.of(x)))
         for linear in self.linears:
-            z = torch.relu(linear(F.dropout(z, self.dropout, self.training)))
+            z = torch.relu(linear(drop(z, self.dropout, self.training)))
         return z

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fastgtn.errors import InputError
@@ -11,6 +10,7 @@ from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.edge_list import EdgeList
 from fastgtn.models.baselines.mlp import NoEdges
 from fastgtn.models.baselines.random_walks import WalkGraph, skip_gram
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input
@@ -72,4 +72,4 @@ class Node2Vec(Backbone):
 
     def forward(self, x: Input, graph: RelationStack | NoEdges) -> Tensor:  # noqa: ARG002
         """The embeddings [N, hidden]; the graph was read in `prepare`."""
-        return F.dropout(self.input(Features.of(x)), self.dropout, self.training)
+        return drop(self.input(Features.of(x)), self.dropout, self.training)

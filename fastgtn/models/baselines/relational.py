@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import FastRGCNConv, HGTConv
 
@@ -17,6 +16,7 @@ from fastgtn.errors import InputError
 from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_dots
 from fastgtn.models.baselines.edge_list import EdgeList, linear_map
+from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
@@ -116,7 +116,7 @@ class RGCN(RelationalBackbone):
         plan = self.plan(graph) if isinstance(graph, RelationStack) else graph
         z = self.input(Features.of(x))
         for number, conv in enumerate(self.convs):
-            z = torch.relu(conv(F.dropout(z, self.dropout, self.training) if number else z, plan))
+            z = torch.relu(conv(drop(z, self.dropout, self.training) if number else z, plan))
         return z[: plan.num_targets]
 
 
@@ -209,7 +209,7 @@ class HGT(RelationalBackbone):
         plan = self.plan(graph) if isinstance(graph, RelationStack) else graph
         z = torch.relu(self.input(Features.of(x)))
         for conv in self.convs:
-            z = F.dropout(z, self.dropout, self.training)
+            z = drop(z, self.dropout, self.training)
             out = conv({name: z[nodes] for name, nodes in plan.nodes.items()}, plan.edges)
             # types that receive nothing stay as they are
             z = z.index_copy(0, torch.cat([plan.nodes[name] for name in out]), torch.cat(list(out.values())))
