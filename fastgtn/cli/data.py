@@ -13,6 +13,7 @@ from fastgtn.cli import data_make
 from fastgtn.cli.data_in import build_graph, import_graph
 from fastgtn.cli.output import emit_json, emit_table, say, stdout
 from fastgtn.data import catalog
+from fastgtn.data.arrays import naming
 from fastgtn.data.checks import check_archive, check_graph
 from fastgtn.data.describe import GraphInfo, describe
 from fastgtn.data.finding import Finding
@@ -70,7 +71,8 @@ def list_graphs(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 def info(name: Name, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show node types, relations, degrees, features, split and classes of one graph."""
     graph, labels = catalog.load_labels(name, data_dir=data_dir)
-    found = describe(graph, labels)
+    with naming(catalog.locate(name, data_dir=data_dir) or name):
+        found = describe(graph, labels)
     planted = getattr(graph, "planted", None)
     if as_json:
         checksum = catalog.checksum(name, data_dir=data_dir)

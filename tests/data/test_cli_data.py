@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import HeteroData
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from fastgtn.cli import app, main
 from fastgtn.data import NodeTask, archive
+from fastgtn.errors import InputError
 
 Shop = tuple[HeteroData, NodeTask]
 
@@ -60,6 +62,15 @@ def test_info_counts_types_relations_and_classes(folder: Path) -> None:
     text = run("info", "shop", "--data-dir", folder)
     assert "single label of user · 2 classes · 2/1/1" in text
     assert "user → shop" in text
+
+
+def test_info_names_the_file_whose_labels_make_no_sense(folder: Path) -> None:
+    arrays = dict(np.load(folder / "shop.npz"))
+    del arrays[archive.CHECKSUMS]
+    arrays["labels"][arrays["labels"] >= 0] = 99
+    np.savez(folder / "spoiled.npz", **arrays)
+    with pytest.raises(InputError, match=r"spoiled\.npz: .*classes"):
+        run("info", folder / "spoiled.npz")
 
 
 def test_info_of_a_planted_graph_tells_the_answer() -> None:
