@@ -1,7 +1,7 @@
 """How often the planted meta-path is ranked first: over seeds, path lengths, noise and misleading relations.
 
-python -m benchmarks.recovery [--seeds 20] [--models fast_gtn,gtn] [--paths APV,APA,APVP,APVPA] [--noise 0.5,1,2]
-                              [--misleading 0,1,3] [--json]
+python -m benchmarks.recovery [--seeds 20] [--first-seed 0] [--models fast_gtn,gtn] [--paths APV,APA,APVP,APVPA]
+                              [--noise 0.5,1,2] [--misleading 0,1,3] [--json]
 
 Every seed draws another graph and another model; the config is the one that comes with the package for this dataset,
 with the path length of the planted path. Noise and misleading relations are varied one at a time around the default.
@@ -44,6 +44,7 @@ class Cell:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--models", default="fast_gtn,gtn")
     parser.add_argument("--paths", default="APV,APA,APVP,APVPA")
     parser.add_argument("--noise", default="0.5,1,2", help="multiples of the default noise")
@@ -52,7 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     done = []
     for cell in cells(options):
-        measure(cell, options.seeds)
+        measure(cell, range(options.first_seed, options.first_seed + options.seeds))
         done.append(asdict(cell))
         if not options.json:
             print(line(cell), flush=True)
@@ -70,13 +71,13 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell(model, path, noise, misleading)
 
 
-def measure(cell: Cell, seeds: int) -> None:
+def measure(cell: Cell, seeds: range) -> None:
     """Train once per seed and look for the planted path in the ranking."""
     config = Config.of(
         recipe(cell.model, "planted"), model_values(cell.model), {"model": {"path_length": len(cell.path) - 1}}
     )
     started = time.perf_counter()
-    for seed in range(seeds):
+    for seed in seeds:
         graph, task = make_planted(
             cell.path, misleading=cell.misleading, seed=seed, label_noise=cell.noise * LABEL_NOISE,
             feature_noise=cell.noise * FEATURE_NOISE, edge_noise=cell.noise * EDGE_NOISE,
@@ -92,9 +93,9 @@ def measure(cell: Cell, seeds: int) -> None:
         cell.top3 += _place(by_share, planted) is not None
         cell.plain_first += _place(by_product, planted) == 1
         cell.plain_top3 += _place(by_product, planted) is not None
-        cell.test_micro_f1 += result.test["micro_f1"] / seeds
-        cell.share += next((r.weight for r in by_share if r.path.relations == planted), 0.0) / seeds
-    cell.seconds = (time.perf_counter() - started) / seeds
+        cell.test_micro_f1 += result.test["micro_f1"] / len(seeds)
+        cell.share += next((r.weight for r in by_share if r.path.relations == planted), 0.0) / len(seeds)
+    cell.seconds = (time.perf_counter() - started) / len(seeds)
 
 
 def line(cell: Cell) -> str:

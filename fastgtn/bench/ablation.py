@@ -16,7 +16,10 @@ WITHOUT_IDENTITY = {"graph": {"identity": False}}
 
 
 def ablation_plans(datasets: Sequence[str], *, runs: int, seed: int) -> list[Plan]:
-    """GTN with and without the identity, FastGTN without and with non-local operations; each pair has one config."""
+    """GTN with and without the identity, FastGTN without and with non-local operations.
+
+    A pair has one config, unless the non-local model has a tuned one.
+    """
     plans = []
     for dataset in datasets:
         plans.append(plan(dataset, "gtn", runs=runs, seed=seed))

@@ -25,7 +25,7 @@ app.command("build")(build_graph)
 app.add_typer(data_make.app, name="make")
 
 Name = Annotated[str, typer.Argument(help='A name of "fastgtn data ls", or the path of an archive.')]
-DataDir = Annotated[Path | None, typer.Option(help="Where the graphs are; else FASTGTN_DATA, else ../shared/data.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the datasets; else FASTGTN_DATA, else the default.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 

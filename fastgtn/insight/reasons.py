@@ -120,7 +120,7 @@ class Surroundings:
         if not 0 <= node < len(place):
             raise InputError(f"there is no {target} node {node}: they are numbered 0 … {len(place) - 1}.")
         inside = backbone_of(model).plan(stack, torch.tensor([place.start + node])).inputs
-        if inside is None:  # non-local operations compare all nodes
+        if inside is None or len(inside) == stack.num_nodes:  # all nodes: non-local operations compare them
             return Surroundings(stack, features, node, None)
         inside = inside.sort().values  # type after type
         ranges = {t: stack.nodes_of(t) for t in stack.node_types}

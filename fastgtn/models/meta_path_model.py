@@ -35,7 +35,7 @@ class MetaPathModel(Backbone):
         return self.path_length * self.num_layers
 
     def plan(self, stack: RelationStack, rows: Tensor | None = None) -> Hops:
-        """The hops that the rows depend on; with non-local operations, those over all nodes."""
+        """The hops that the rows depend on; with non-local operations each reads all nodes."""
         return stack.hops(self.num_hops, rows, all_columns=self.sees_all_nodes)
 
     def forward(self, x: Input, graph: Graph | UnrolledRows) -> Tensor:

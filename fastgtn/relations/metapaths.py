@@ -60,7 +60,7 @@ class PathNames:
         self.counts_hops = len(node_types) == 1 and len(proper) + len(others) == 1 and not self._unnamed
 
     def short(self, path: MetaPath) -> str:
-        """APCPA; PA[cites]P where needed; "2 hops" on a homogeneous graph."""
+        """APCPA; AP[cites]P where needed; "2 hops" on a homogeneous graph."""
         if self.counts_hops:
             return _hops(len(path))
         words = [self.letters[path.types[0]]]

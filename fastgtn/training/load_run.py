@@ -106,7 +106,7 @@ def load_run(path: str | Path, *, seed: int | None = None) -> Run:
     """Open a run folder, or the folder of one of its seeds.
 
     Args:
-        seed: Which seed of a run; by default the one with the best selection score on validation.
+        seed: Which seed of a run; by default the one with the best NDCG, else micro-F1, on validation.
     """
     folder = _seed_folder(Path(path), seed)
     result = read_json(folder / "result.json")

@@ -25,7 +25,7 @@ MODELS: dict[str, Values] = {
     "node2vec": _BASELINE | {"fit": {"epochs": 200, "patience": 50, "learning_rate": 0.01, "weight_decay": 0.0005}},
 }
 
-_PAPER: Values = {  # the middle of its search: learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
+_PAPER: Values = {  # of its search: learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
     "graph": {"binarize": False},
     "model": {"hidden": 64, "dropout": 0.5, "bias": False, "aggregate": "concat"},
     "fit": {"learning_rate": 0.001, "weight_decay": 0.0, "epochs": 200},

@@ -18,7 +18,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def recipe(model: str, dataset: str) -> dict[str, Any]:
-    """The values of the config that would be used: tuned ones, or just the two names."""
+    """The values of the tuned config; empty where there is none."""
     path = recipes().get((dataset, model))
     return {} if path is None else toml.read(path)
 

@@ -129,7 +129,7 @@ def search_space(config: Config, fixed: Mapping[str, Any]) -> dict[str, BaseDist
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The other way round; drawn numbers keep three digits, which is all that a search can tell apart."""
+    """From full keys to nested values; drawn numbers keep three digits, which is all that a search can tell apart."""
     result: dict[str, Any] = {}
     for key, value in values.items():
         *sections, last = key.split(".")

@@ -61,10 +61,11 @@ def best_config(study: SharedStudy, config: Config, facts: Mapping[str, Any]) ->
     }
     command = "<this file>" if is_path(config.dataset) else f"--dataset {config.dataset} --model {facts['model']}"
     seeds = f"mean of {facts['seeds_per_trial']} seeds" if facts["seeds_per_trial"] > 1 else "one seed"
+    count, metric = len(study.ended()), TITLES[facts["metric"]]
+    chosen_by = f"Chosen among {count} trials by {metric}" if count > 1 else f"The only trial; {metric}"
     header = (
         f"# {title_of(facts['model'])} on {facts['dataset']}.   fastgtn train {command} --runs 10\n"
-        f"# Chosen among {len(study.ended())} trials by {TITLES[facts['metric']]} on the validation split: "
-        f"{100 * float(best.value or 0):.2f} ({seeds}).\n"
+        f"# {chosen_by} on the validation split: {100 * float(best.value or 0):.2f} ({seeds}).\n"
     )
     return header + toml.dump(nested(kept))
 

@@ -16,7 +16,7 @@ FRACTIONS = (0.1, 0.2, 0.7)  # the file has no split; these are the paper's shar
 
 
 def read(path: Path) -> tuple[HeteroData, NodeTask]:
-    """Read one .mat file (version 5); the split is drawn class by class with seed 0."""
+    """Read one .mat file (up to version 7); the split is drawn class by class with seed 0."""
     variables = _variables(path)
     adjacency = as_csr(variables["Network"], f"{path}: Network")
     features = as_csr(variables["Attributes"], f"{path}: Attributes")

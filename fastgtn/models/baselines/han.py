@@ -54,7 +54,7 @@ class HAN(Backbone):
 
     Args:
         metapaths: Such as ``["APA", "APCPA"]``, or names of relations from the target outwards, ``["PA", "AP"]``.
-            None: all that leave a type and return in the next step.
+            Empty: all that leave a type and return in the next step.
         max_neighbors: Neighbours of a node along a path, those with most instances of it; 0 for all.
     """
 
