@@ -72,7 +72,7 @@ class _Start:
         return f"{Path(self.dataset).stem if is_path(self.dataset) else self.dataset}-{self.model}"
 
     @property
-    def is_tuned(self) -> bool:
+    def is_configured(self) -> bool:
         return self.file is not None or (self.dataset, self.model) in recipes()
 
 
@@ -114,7 +114,7 @@ class TrialBar(StoppableBar, TuneListener):
 def _tune_from(
     start: _Start, budget: Budget, settings: list[str], seed: int, folder: Path, data_dir: Path | None
 ) -> dict[str, Any]:
-    extra: dict[str, Any] = {"fit": {"seed": seed} | ({} if start.is_tuned else {"patience": PATIENCE})}
+    extra: dict[str, Any] = {"fit": {"seed": seed} | ({} if start.is_configured else {"patience": PATIENCE})}
     config = choose_config(start.file, start.dataset, None if start.file else start.model, extra, settings)
     with TrialBar(start.title, budget.trials) as bar:
         return tune(config, out=folder, budget=budget, fixed=toml.settings(settings), data_dir=data_dir, listener=bar)

@@ -119,9 +119,11 @@ class Surroundings:
         place = stack.nodes_of(target)
         if not 0 <= node < len(place):
             raise InputError(f"there is no {target} node {node}: they are numbered 0 … {len(place) - 1}.")
-        inside = backbone_of(model).plan(stack, torch.tensor([place.start + node])).inputs
-        if inside is None or len(inside) == stack.num_nodes:  # all nodes: non-local operations compare them
+        backbone = backbone_of(model)
+        if backbone.sees_all_nodes:
             return Surroundings(stack, features, node, None)
+        inside = backbone.plan(stack, torch.tensor([place.start + node])).inputs
+        assert inside is not None
         inside = inside.sort().values  # type after type
         ranges = {t: stack.nodes_of(t) for t in stack.node_types}
         nodes = {t: inside[(inside >= r.start) & (inside < r.stop)] - r.start for t, r in ranges.items()}

@@ -27,9 +27,8 @@ WORK_BYTES = 1e9  # tables of all nodes that are held while those of the rows ar
 
 def obstacle(model: MetaPathModel) -> str | None:
     """Why a model is not linear before its activation, and what to set; None where it is."""
-    layers = model.num_hops // model.path_length
-    if layers > 1:
-        return f"the model has {layers} layers: set model.num_layers = 1"
+    if model.num_layers > 1:
+        return f"the model has {model.num_layers} layers: set model.num_layers = 1"
     if model.sees_all_nodes:
         return "non-local edges depend on the weights: set model.non_local.enabled = false"
     if model.dropout:

@@ -32,24 +32,23 @@ class Hops:
         return Hops(relations, (operator,) * count, None, all_columns=True)
 
     @staticmethod
-    def toward(
-        relations: tuple[Relation, ...], operator: Operator, count: int, rows: Tensor, *, all_columns: bool = False
-    ) -> Hops:
-        """Only what the given rows need, hop by hop outwards.
-
-        Args:
-            all_columns: Whether the rows need all nodes, so that only the first hop has fewer rows.
-        """
+    def toward(relations: tuple[Relation, ...], operator: Operator, count: int, rows: Tensor) -> Hops:
+        """Only what the given rows need, hop by hop outwards."""
         check_nodes(rows, operator.num_rows)
         operators: list[Operator] = []
         nodes = rows
         for _ in range(count):
-            if all_columns and len(operators) > 1:  # all rows in the order of all columns, again
-                operators.append(operators[-1])
-                continue
-            hop, nodes = operator.select_rows(nodes, all_columns=all_columns)
+            hop, nodes = operator.select_rows(nodes)
             operators.append(hop)
-        return Hops(relations, tuple(operators), nodes, all_columns)
+        return Hops(relations, tuple(operators), nodes, all_columns=False)
+
+    @staticmethod
+    def over_all_nodes(relations: tuple[Relation, ...], operator: Operator, count: int, rows: Tensor) -> Hops:
+        """For rows that depend on all nodes: the first hop computes them, the others everything, in its order."""
+        check_nodes(rows, operator.num_rows)
+        first, nodes = operator.select_rows(rows, all_columns=True)
+        others = (operator.select_rows(nodes)[0],) * (count - 1) if count > 1 else ()
+        return Hops(relations, (first, *others), nodes, all_columns=True)
 
     def __len__(self) -> int:
         return len(self.operators)

@@ -26,8 +26,8 @@ def largest_products(g: Tensor, count: int, *, rows: Tensor | None = None, exclu
     if count < 1:
         raise InputError(f"the number of neighbours must be at least 1, but got {count}.")
     n = max(0, min(count, g.size(0) - exclude_self))
-    table, everything = g.detach().contiguous(), torch.arange(g.size(0), device=g.device)
-    wanted = everything if rows is None else rows
+    table = g.detach().contiguous()
+    wanted = torch.arange(len(g), device=g.device) if rows is None else rows
     if g.device.type != "cpu" or not n:
         return _largest_by_topk(table, wanted, n, exclude_self=exclude_self)
     if rows is not None and 2 * len(rows) >= len(g):  # all rows together cost half as much per row

@@ -191,7 +191,8 @@ class RelationStack:
             raise InputError(f"a plan needs at least one hop, but got {count}.")
         if rows is None:
             return Hops.full(self.relations, self.operator, count)
-        return Hops.toward(self.relations, self.operator, count, rows, all_columns=all_columns)
+        plan = Hops.over_all_nodes if all_columns else Hops.toward
+        return plan(self.relations, self.operator, count, rows)
 
     def mix(self, filters: Tensor) -> RelationStack:
         r"""Blend the relations into one soft relation per channel.
