@@ -23,7 +23,7 @@ class ExplicitGTN(nn.Module):
     def forward(self, features: Features, stack: RelationStack) -> Tensor:
         """Representations of all nodes."""
         graphs = self.gtn.learned_graphs(stack, max_memory=self.max_memory)
-        z = self.gtn.input(features)
+        z = self.gtn.encode(features)
         if self.gtn.biases is not None:
             z = z + self.gtn.biases[0]
         C, gamma = self.gtn.num_channels, self.gtn.gamma

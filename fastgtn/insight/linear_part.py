@@ -104,7 +104,7 @@ class LinearPart:
 def _inputs(backbone: FastGTN | GTN, features: Features, stack: RelationStack) -> list[Array]:
     """The transformed features of each type, [n, d, C] in float64."""
     was_training = backbone.training
-    z = backbone.eval().input(features)
+    z = backbone.eval().encode(features)
     backbone.train(was_training)
     if isinstance(backbone, GTN):
         z = z if backbone.biases is None else z + backbone.biases[0]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 from fastgtn.errors import InputError
 from fastgtn.models.dropout import drop
 from fastgtn.models.features import FeatureBlock, Features, SparseMatrix
+
+Encoder = Literal["linear", "relu"]  # whether a ReLU follows the first map of the features
 
 # without gradients, features are fetched and multiplied so many rows at a time: they may be mapped from a file
 # that is larger than the memory

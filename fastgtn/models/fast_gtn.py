@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
 from fastgtn.models.dropout import drop
-from fastgtn.models.encoders import InputLinear
+from fastgtn.models.encoders import Encoder
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
 from fastgtn.models.gtn import GTN
-from fastgtn.models.inputs import as_sizes, check_hyper_parameters
+from fastgtn.models.inputs import check_hyper_parameters
 from fastgtn.models.learned import learned_graphs
 from fastgtn.models.meta_path_model import MetaPathModel
 from fastgtn.models.non_local import NON_LOCAL, NonLocal, NonLocalOptions
@@ -91,6 +91,7 @@ class FastGTN(MetaPathModel):
         path_length: Hops K per layer: the longest meta-path that one layer can express.
         gamma: Share of the node's own features, γ.
         aggregate: How channels become one representation, see :class:`ChannelAggregation`.
+        encoder: Put a ReLU and one more map between the features and the first hop.
         dropout: Dropout of the features before each layer.
         non_local: Append a non-local relation at each hop, made with these options.
     """
@@ -98,8 +99,8 @@ class FastGTN(MetaPathModel):
     def __init__(
         self, in_features: int | Features, out_features: int, relations: Sequence[Relation], *, path_length: int = 2,
         num_channels: int = 2, num_layers: int = 1, gamma: float = 0.5, aggregate: Aggregation = "concat",
-        activation: Activation = "relu", dropout: float = 0.0, bias: bool = False, filter_init_std: float = 0.1,
-        non_local: NonLocalOptions | None = None,
+        activation: Activation = "relu", encoder: Encoder = "linear", dropout: float = 0.0, bias: bool = False,
+        filter_init_std: float = 0.1, non_local: NonLocalOptions | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         check_hyper_parameters(num_layers=num_layers, dropout=dropout)
@@ -117,7 +118,7 @@ class FastGTN(MetaPathModel):
             for _ in range(num_layers)
         ]  # fmt: skip
         self.layers = nn.ModuleList(layers)
-        self.input = InputLinear(*as_sizes(in_features), num_channels * out_features, dropout=dropout)
+        self._build_encoder(in_features, out_features, num_channels * out_features, encoder)
         widths = [layer.aggregate.out_features for layer in layers]
         self.linears = nn.ModuleList(nn.Linear(w, num_channels * out_features, bias=False) for w in widths[:-1])
         self.out_features = widths[-1]
@@ -131,12 +132,14 @@ class FastGTN(MetaPathModel):
             Features.like(gtn.input.widths, gtn.input.embedded), gtn.input.out_features, gtn.relations,
             path_length=gtn.path_length, num_channels=gtn.num_channels, num_layers=gtn.num_layers,
             gamma=gtn.gamma / (1 + gtn.gamma), aggregate=aggregations[0].mode, activation=aggregations[0].activation,
-            dropout=gtn.dropout, bias=gtn.biases is not None,
+            encoder=gtn.encoder, dropout=gtn.dropout, bias=gtn.biases is not None,
         ).to(gtn.filters.logits.dtype)  # fmt: skip
         C = gtn.num_channels
         with torch.no_grad():
             for mine, shared in zip(model.input.weights, gtn.input.weights, strict=True):
-                mine.copy_(shared.repeat(1, C))  # W is shared over GTN's channels
+                mine.copy_(shared.repeat(1, mine.size(1) // shared.size(1)))  # W is shared over GTN's channels
+            if model.second is not None and gtn.second is not None:
+                model.second.weight.copy_(gtn.second.weight.repeat(C, 1))
             for mine, shared in zip(model.linears.parameters(), gtn.linears.parameters(), strict=True):
                 mine.copy_(shared.repeat(C, 1))
             for number, layer in enumerate(model.typed_layers()):
@@ -172,7 +175,7 @@ class FastGTN(MetaPathModel):
     def _forward_hops(self, features: Features, hops: Hops) -> Tensor:
         if self.sees_all_nodes and not hops.all_columns:
             raise InputError("non-local operations need all nodes: plan with model.plan(stack, rows).")
-        z = self.input(features)
+        z = self.encode(features)
         for number, layer in enumerate(self.layers):
             if number:
                 z = self.linears[number - 1](drop(z, self.dropout, self.training))

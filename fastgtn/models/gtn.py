@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from fastgtn.errors import InputError
 from fastgtn.models.aggregate import Activation, Aggregation, ChannelAggregation
 from fastgtn.models.dropout import drop
-from fastgtn.models.encoders import InputLinear
+from fastgtn.models.encoders import Encoder
 from fastgtn.models.features import Features
 from fastgtn.models.filters import HopFilters
-from fastgtn.models.inputs import as_sizes, check_hyper_parameters
+from fastgtn.models.inputs import check_hyper_parameters
 from fastgtn.models.learned import learned_graphs
 from fastgtn.models.meta_path_model import MetaPathModel
 from fastgtn.models.unrolled import UnrolledRows
@@ -43,12 +43,14 @@ class GTN(MetaPathModel):
         path_length: Number K of filters in the product (one more than the paper's GT layers).
         num_layers: GNN layers on the learned graph.
         gamma: Weight γ of the self-loops; a node's own share is γ / (1 + γ).
+        encoder: Put a ReLU and one more map between the features and the learned graph.
     """
 
     def __init__(
         self, in_features: int | Features, out_features: int, relations: Sequence[Relation], *, path_length: int = 2,
         num_channels: int = 2, num_layers: int = 1, gamma: float = 1.0, aggregate: Aggregation = "concat",
-        activation: Activation = "relu", dropout: float = 0.0, bias: bool = False, filter_init_std: float = 0.01,
+        activation: Activation = "relu", encoder: Encoder = "linear", dropout: float = 0.0, bias: bool = False,
+        filter_init_std: float = 0.01,
     ) -> None:  # fmt: skip
         super().__init__()
         check_hyper_parameters(num_layers=num_layers, dropout=dropout)
@@ -62,7 +64,7 @@ class GTN(MetaPathModel):
             ChannelAggregation(aggregate, num_channels, out_features, activation=activation) for _ in range(num_layers)
         ]
         self.aggregates = nn.ModuleList(aggregates)
-        self.input = InputLinear(*as_sizes(in_features), out_features, dropout=dropout)
+        self._build_encoder(in_features, out_features, out_features, encoder)
         widths = [aggregation.out_features for aggregation in aggregates]
         self.linears = nn.ModuleList(nn.Linear(w, out_features, bias=False) for w in widths[:-1])
         self.biases = nn.ParameterList(torch.zeros(out_features) for _ in range(num_layers)) if bias else None
@@ -79,7 +81,7 @@ class GTN(MetaPathModel):
     def _forward_hops(self, features: Features, hops: Hops) -> Tensor:
         check_non_negative(min(operator.smallest_value for operator in hops), "GTN divides by degrees, so it")
         filters = self.filters()
-        z = self.input(features)
+        z = self.encode(features)
         for number, aggregate in enumerate(self.aggregates):
             if number:
                 z = self.linears[number - 1](drop(z, self.dropout, self.training))

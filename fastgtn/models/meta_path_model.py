@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from fastgtn.models.backbone import Backbone
-from fastgtn.models.encoders import InputLinear
+from fastgtn.models.dropout import drop
+from fastgtn.models.encoders import Encoder, InputLinear
 from fastgtn.models.features import Features
-from fastgtn.models.inputs import Graph, Input, plan_hops
+from fastgtn.models.inputs import Graph, Input, as_sizes, plan_hops
 from fastgtn.models.unrolled import UnrolledRows
 from fastgtn.relations import Hops, Relation, RelationStack
 
@@ -18,6 +20,7 @@ class MetaPathModel(Backbone):
     Attributes:
         relations: What it chooses among.
         input: The linear map of the features.
+        second: The map after it and a ReLU, where there is one.
         path_length: Hops of each layer.
         num_channels: Learned graphs side by side.
         num_layers: Layers, one after the other.
@@ -25,6 +28,7 @@ class MetaPathModel(Backbone):
 
     relations: tuple[Relation, ...]
     input: InputLinear
+    second: nn.Linear | None
     path_length: int
     num_channels: int
     num_layers: int
@@ -49,6 +53,21 @@ class MetaPathModel(Backbone):
         if isinstance(graph, UnrolledRows):
             return self._forward_unrolled(Features.of(x), graph)
         return self._forward_hops(*plan_hops(x, graph, self.relations, self.num_hops))
+
+    def encode(self, features: Features) -> Tensor:
+        """What travels along the edges: the features, transformed node by node."""
+        z: Tensor = self.input(features)
+        return z if self.second is None else self.second(drop(torch.relu(z), self.dropout, self.training))
+
+    @property
+    def encoder(self) -> Encoder:
+        """Whether a ReLU follows the first map of the features."""
+        return "linear" if self.second is None else "relu"
+
+    def _build_encoder(self, in_features: int | Features, hidden: int, out_features: int, encoder: Encoder) -> None:
+        width = out_features if encoder == "linear" else hidden
+        self.input = InputLinear(*as_sizes(in_features), width, dropout=self.dropout)
+        self.second = None if encoder == "linear" else nn.Linear(hidden, out_features, bias=False)
 
     def _hops_of_layer(self, hops: Hops, number: int) -> Hops:
         """The first layer reads the inputs: the last hops."""

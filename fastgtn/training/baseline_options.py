@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from fastgtn.models import Backbone, Features
 from fastgtn.models.baselines import GAT, GCN, GCNII, HAN, HGT, MLP, RGCN, JKNet, MixHop, Node2Vec, WalkOptions
+from fastgtn.models.encoders import Encoder
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
 from fastgtn.training.sections import Amount, Count, Rate, Share
@@ -50,7 +51,7 @@ class Node2VecOptions(BackboneOptions):
 class ConvolutionOptions(BackboneOptions):
     """Models that read all relations as one graph."""
 
-    encoder: Literal["linear", "relu"] = "linear"
+    encoder: Encoder = "linear"
     residual: bool = False
 
 
@@ -118,7 +119,7 @@ class MixHopOptions(BackboneOptions):
     """Abu-El-Haija et al."""
 
     name: Literal["mixhop"]
-    encoder: Literal["linear", "relu"] = "linear"
+    encoder: Encoder = "linear"
     powers: Annotated[tuple[Power, ...], Field(strict=False, min_length=1)] = (0, 1, 2)
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from fastgtn.models import GTN, Backbone, FastGTN, Features, NonLocalOptions
 from fastgtn.models.aggregate import Activation, Aggregation
+from fastgtn.models.encoders import Encoder
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
 from fastgtn.training.baseline_options import (
@@ -47,6 +48,7 @@ class MetaPathOptions(BackboneOptions):
     gamma: Amount = 0.5
     aggregate: Aggregation = "concat"
     activation: Activation = "relu"
+    encoder: Encoder = "linear"
     bias: bool = False
     filter_init_std: Amount = 0.1
     propagation: Literal["auto", "implicit", "unrolled"] = "auto"
@@ -70,7 +72,7 @@ class MetaPathOptions(BackboneOptions):
     def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
         shared: dict[str, Any] = {
             "path_length": self.path_length, "num_channels": self.num_channels, "num_layers": self.num_layers,
-            "gamma": self.gamma, "aggregate": self.aggregate, "activation": self.activation,
+            "gamma": self.gamma, "aggregate": self.aggregate, "activation": self.activation, "encoder": self.encoder,
             "dropout": self.dropout, "bias": self.bias, "filter_init_std": self.filter_init_std,
         }  # fmt: skip
         if self.name == "gtn":

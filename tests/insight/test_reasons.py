@@ -35,12 +35,13 @@ def parts(reasons):
 @given(
     seed=st.integers(0, 1000), K=st.integers(1, 3), kind=st.sampled_from([FastGTN, GTN]), normalized=st.booleans(),
     aggregate=st.sampled_from(["concat", "mean", "sum", "none"]),
-    activation=st.sampled_from(["relu", "elu", "tanh", "none"]), top=st.integers(1, 5),
+    activation=st.sampled_from(["relu", "elu", "tanh", "none"]), encoder=st.sampled_from(["linear", "relu"]),
+    top=st.integers(1, 5),
 )  # fmt: skip
-def test_contributions_add_up_to_the_logit(seed, K, kind, normalized, aggregate, activation, top):
+def test_contributions_add_up_to_the_logit(seed, K, kind, normalized, aggregate, activation, encoder, top):
     stack = random_stack(seed, num_types=2, num_relations=3)
     stack = stack.row_normalized() if normalized else stack
-    model = classifier(kind, stack, K, seed, bias=True, aggregate=aggregate, activation=activation)
+    model = classifier(kind, stack, K, seed, bias=True, aggregate=aggregate, activation=activation, encoder=encoder)
     x = randn(stack.num_nodes, 3, seed=seed)
     logits = model(x, stack).detach()
     for node in range(len(stack.nodes_of("t1"))):

@@ -15,14 +15,35 @@ from fastgtn.models.non_local import NON_LOCAL
 
 
 @settings(max_examples=40, deadline=None)
-@given(stacks(identity=True), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.0, 0.5, 1.0]))
-def test_one_layer_is_its_formula(stack, K, C, gamma):
+@given(
+    stacks(identity=True), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from(["linear", "relu"]),
+)  # fmt: skip
+def test_one_layer_is_its_formula(stack, K, C, gamma, encoder):
     stack = stack.row_normalized()
-    model = FastGTN(4, 3, stack.relations, path_length=K, num_channels=C, gamma=gamma, aggregate="none").double()
+    options = {"path_length": K, "num_channels": C, "gamma": gamma, "encoder": encoder, "aggregate": "none"}
+    model = FastGTN(4, 3, stack.relations, **options).double()
     x = randn(stack.num_nodes, 4)
-    z = (x @ model.input.weights[0]).unflatten(1, (C, 3))
-    expected = torch.relu(fast_gtn(dense(stack), model.hop_filters()[0](), z, gamma)).flatten(1)
+    z = x @ model.input.weights[0]
+    if encoder == "relu":
+        assert z.shape == (stack.num_nodes, 3)  # the width of the representation, then one map per channel
+        z = torch.relu(z) @ model.second.weight.T
+    expected = torch.relu(fast_gtn(dense(stack), model.hop_filters()[0](), z.unflatten(1, (C, 3)), gamma)).flatten(1)
     torch.testing.assert_close(model(x, stack), expected)
+
+
+def test_dropout_comes_before_the_second_map_of_an_encoder():
+    stack = random_stack(3).row_normalized()
+    model = FastGTN(4, 2000, stack.relations, encoder="relu", dropout=0.4).double()
+    model.input.dropout = 0.0
+    seen = []
+    model.second.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    for mode in (True, False):
+        model.train(mode)(randn(stack.num_nodes, 4), stack)
+    dropped, whole = seen
+    left = dropped != 0
+    torch.testing.assert_close(dropped[left], whole[left] / 0.6, rtol=1e-4, atol=0)  # shares are 16-bit numbers
+    assert 0.55 < float(left[whole > 0].double().mean()) < 0.65
 
 
 def test_two_layers_and_aggregation():
@@ -39,10 +60,11 @@ def test_two_layers_and_aggregation():
 
 @pytest.mark.parametrize("cls", [FastGTN, GTN])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_pruned_rows_equal_full_rows(cls, layers):
+@pytest.mark.parametrize("encoder", ["linear", "relu"])
+def test_pruned_rows_equal_full_rows(cls, layers, encoder):
     stack = random_stack(21, num_types=3, num_relations=5, max_nodes=9, max_edges=12)
     stack = stack.row_normalized() if cls is FastGTN else stack
-    model = NodeClassifier(cls(4, 3, stack.relations, path_length=2, num_layers=layers), 5).double()
+    model = NodeClassifier(cls(4, 3, stack.relations, num_layers=layers, encoder=encoder), 5).double()
     x, rows = randn(stack.num_nodes, 4), torch.tensor([3, 0])
     plan = stack.hops(model.backbone.num_hops, rows)
     pruned, full = model(x[plan.inputs], plan), model(x, stack)[rows]

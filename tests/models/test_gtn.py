@@ -82,12 +82,12 @@ def test_long_paths_on_mixed_degrees_stay_in_range(K, factor):
 @pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("aggregate", ["concat", "mean", "sum", "none"])
-def test_fast_gtn_from_gtn_is_the_same_function(K, layers, aggregate):
+@pytest.mark.parametrize("encoder", ["linear", "relu"])
+def test_fast_gtn_from_gtn_is_the_same_function(K, layers, aggregate, encoder):
     """On the same row-normalised stack, γ converted; values and gradients of the features."""
     stack = random_stack(7, num_types=2, num_relations=3, max_edges=12).row_normalized()
-    model = GTN(
-        5, 4, stack.relations, path_length=K, num_layers=layers, aggregate=aggregate, bias=True, gamma=0.7
-    ).double()
+    options = {"path_length": K, "num_layers": layers, "aggregate": aggregate, "encoder": encoder}
+    model = GTN(5, 4, stack.relations, **options, bias=True, gamma=0.7).double()
     with torch.no_grad():
         for bias in model.biases:
             bias.normal_()

@@ -174,6 +174,7 @@ def test_features_are_computed_some_columns_at_a_time(monkeypatch):
         ({"num_layers": 2}, "the model has 2 layers: set model.num_layers = 1"),
         ({"dropout": 0.5}, "dropout 0.5 changes the features in every step: set model.dropout = 0"),
         ({"non_local": NonLocalOptions()}, "set model.non_local.enabled = false"),
+        ({"encoder": "relu"}, 'a ReLU comes before the hops: set model.encoder = "linear"'),
     ],
 )
 def test_what_is_not_linear_is_refused(options, message):

@@ -15,13 +15,12 @@ from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_sums
 from fastgtn.models.baselines.edge_list import EdgeList
 from fastgtn.models.dropout import drop
-from fastgtn.models.encoders import InputLinear
+from fastgtn.models.encoders import Encoder, InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
 from fastgtn.relations import RelationStack
 from fastgtn.relations.operator import Operator
 
-Encoder = Literal["linear", "relu"]
 Jump = Literal["cat", "max", "lstm"]
 
 
