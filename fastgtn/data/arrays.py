@@ -132,6 +132,11 @@ def _reading(what: str) -> Iterator[None]:
         raise InputError(f"{what} cannot be read ({error}); the file is damaged or not an archive.") from error
 
 
+def is_bomb(packed: int, unpacked: int) -> bool:
+    """Whether so few bytes that become so many must not be unpacked."""
+    return unpacked > memory_bytes() or unpacked > max(BOMB_BYTES, BOMB_RATIO * packed)
+
+
 def _zip_headers(path: Path) -> dict[str, Header]:
     headers: dict[str, Header] = {}
     with zipfile.ZipFile(path) as archive:
@@ -143,7 +148,7 @@ def _zip_headers(path: Path) -> dict[str, Header]:
                 headers[name] = _header(stream, name, entry.file_size)
     unpacked = sum(header.nbytes for header in headers.values())
     packed = path.stat().st_size
-    if unpacked > memory_bytes() or unpacked > max(BOMB_BYTES, BOMB_RATIO * packed):
+    if is_bomb(packed, unpacked):
         raise InputError(
             f"a file of {packed:,} bytes that unpacks to {unpacked:,} bytes is refused; "
             "store a graph of this size as a folder of .npy files."

@@ -3,7 +3,10 @@
 import json
 import os
 import pickle
+import struct
+import tracemalloc
 import zipfile
+import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -205,6 +208,28 @@ def test_mat_counts_from_one_and_draws_the_paper_s_shares(tmp_path: Path) -> Non
     (tmp_path / "junk.mat").write_bytes(b"MATLAB 5.0" * 20)
     with pytest.raises(InputError, match="not a readable MATLAB file"):
         mat.read(tmp_path / "junk.mat")
+
+
+def test_a_small_mat_file_that_becomes_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastgtn.data.arrays.BOMB_BYTES", 1 << 20)
+    scipy.io.savemat(tmp_path / "zeros.mat", {"Network": np.zeros((1 << 11, 1 << 11))}, do_compression=True)
+    with pytest.raises(InputError, match=r"a file of 3\d,\d{3} bytes that unpacks to over [\d,]+ bytes is refused"):
+        mat.read(tmp_path / "zeros.mat")
+
+
+@pytest.mark.parametrize(("order", "mark"), [("<", b"\0\1IM"), (">", b"\1\0MI")])
+def test_a_mat_file_that_lies_about_its_size_is_refused_before_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, mark: bytes
+) -> None:
+    monkeypatch.setattr("fastgtn.data.arrays.BOMB_BYTES", 1 << 20)
+    stream = zlib.compress(struct.pack(f"{order}II", 14, 8) + bytes(1 << 26))
+    element = struct.pack(f"{order}II", 15, len(stream)) + stream
+    (tmp_path / "lie.mat").write_bytes(b"MATLAB 5.0".ljust(124) + mark + element)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="is refused"):
+        mat.read(tmp_path / "lie.mat")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    tracemalloc.stop()
 
 
 def graphsage_files(folder: Path, *, by_place: bool) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.arrays import BOMB_BYTES, BOMB_RATIO
+from fastgtn.data.arrays import is_bomb
 from fastgtn.data.feature_matrix import feature_tensor
 from fastgtn.data.importers.assemble import Array
 from fastgtn.data.task import NodeTask
@@ -175,7 +175,7 @@ def _open(path: Path, name: str) -> IO[str]:
         return (path / name).open(encoding="utf-8", errors="replace")
     archive = zipfile.ZipFile(path)
     member = archive.getinfo(str(_member(path, name)))
-    if member.file_size > max(BOMB_BYTES, BOMB_RATIO * member.compress_size):
+    if is_bomb(member.compress_size, member.file_size):
         raise InputError(f"{path}: {name} unpacks to {member.file_size:,} bytes, which is refused.")
     return io.TextIOWrapper(archive.open(member), encoding="utf-8", errors="replace")
 
