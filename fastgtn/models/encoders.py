@@ -11,7 +11,7 @@ from fastgtn.errors import InputError
 from fastgtn.models.dropout import drop
 from fastgtn.models.features import FeatureBlock, Features, SparseMatrix
 
-Encoder = Literal["linear", "relu"]  # whether a ReLU follows the first map of the features
+Encoder = Literal["linear", "relu"]
 
 # without gradients, features are fetched and multiplied so many rows at a time: they may be mapped from a file
 # that is larger than the memory
@@ -27,13 +27,15 @@ class InputLinear(nn.Module):
         widths: Features per block (``features.widths``): ``{"shared": F}`` for one matrix over all nodes.
         embedded: Blocks without features and their node counts (``features.embedded``).
         dropout: Share of feature entries that are dropped in training; sparse features stay sparse.
+        encoder: Whether a ReLU follows, and dropout again before the next map. If not, this and that are one map.
     """
 
     def __init__(
-        self, widths: dict[str, int], embedded: dict[str, int], out_features: int, *, dropout: float = 0.0
-    ) -> None:
+        self, widths: dict[str, int], embedded: dict[str, int], out_features: int, *, dropout: float = 0.0,
+        encoder: Encoder = "linear",
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.dropout = dropout
+        self.dropout, self.encoder = dropout, encoder
         # Module names may not hold every character that a node type may: number the blocks instead.
         self.keys = (*widths, *embedded)
         self.widths, self.embedded = dict(widths), dict(embedded)
@@ -49,6 +51,10 @@ class InputLinear(nn.Module):
                 nn.init.xavier_uniform_(weight)
 
     def forward(self, features: Features) -> Tensor:
+        z = self._map(features)
+        return z if self.encoder == "linear" else drop(torch.relu(z), self.dropout, self.training)
+
+    def _map(self, features: Features) -> Tensor:
         self._require(features)
         if torch.is_grad_enabled() or features.num_rows <= ROWS_AT_ONCE:
             return self._products(features)

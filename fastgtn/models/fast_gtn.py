@@ -132,7 +132,7 @@ class FastGTN(MetaPathModel):
             Features.like(gtn.input.widths, gtn.input.embedded), gtn.input.out_features, gtn.relations,
             path_length=gtn.path_length, num_channels=gtn.num_channels, num_layers=gtn.num_layers,
             gamma=gtn.gamma / (1 + gtn.gamma), aggregate=aggregations[0].mode, activation=aggregations[0].activation,
-            encoder=gtn.encoder, dropout=gtn.dropout, bias=gtn.biases is not None,
+            encoder=gtn.input.encoder, dropout=gtn.dropout, bias=gtn.biases is not None,
         ).to(gtn.filters.logits.dtype)  # fmt: skip
         C = gtn.num_channels
         with torch.no_grad():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from fastgtn.models.backbone import Backbone
-from fastgtn.models.dropout import drop
 from fastgtn.models.encoders import Encoder, InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Graph, Input, as_sizes, plan_hops
@@ -20,7 +18,7 @@ class MetaPathModel(Backbone):
     Attributes:
         relations: What it chooses among.
         input: The linear map of the features.
-        second: The map after it and a ReLU, where there is one.
+        second: The map after it, where a ReLU comes between.
         path_length: Hops of each layer.
         num_channels: Learned graphs side by side.
         num_layers: Layers, one after the other.
@@ -57,16 +55,11 @@ class MetaPathModel(Backbone):
     def encode(self, features: Features) -> Tensor:
         """What travels along the edges: the features, transformed node by node."""
         z: Tensor = self.input(features)
-        return z if self.second is None else self.second(drop(torch.relu(z), self.dropout, self.training))
-
-    @property
-    def encoder(self) -> Encoder:
-        """Whether a ReLU follows the first map of the features."""
-        return "linear" if self.second is None else "relu"
+        return z if self.second is None else self.second(z)
 
     def _build_encoder(self, in_features: int | Features, hidden: int, out_features: int, encoder: Encoder) -> None:
         width = out_features if encoder == "linear" else hidden
-        self.input = InputLinear(*as_sizes(in_features), width, dropout=self.dropout)
+        self.input = InputLinear(*as_sizes(in_features), width, dropout=self.dropout, encoder=encoder)
         self.second = None if encoder == "linear" else nn.Linear(hidden, out_features, bias=False)
 
     def _hops_of_layer(self, hops: Hops, number: int) -> Hops:

@@ -36,7 +36,7 @@ def obstacle(model: MetaPathModel) -> str | None:
             f"dropout {model.dropout:g} changes the features in every step: set model.dropout = 0 "
             "(model.head_dropout may stay)"
         )
-    if model.encoder != "linear":
+    if model.input.encoder != "linear":
         return 'a ReLU comes before the hops: set model.encoder = "linear"'
     if model.input.embedded:
         types = ", ".join(model.input.embedded)

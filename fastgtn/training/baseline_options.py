@@ -155,12 +155,13 @@ class RGCNOptions(BackboneOptions):
     """Schlichtkrull et al.; without `num_bases`, relations share no weights."""
 
     name: Literal["rgcn"]
+    encoder: Encoder = "linear"
     num_bases: Count | None = None
 
     def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
         return RGCN(
             features, self.hidden, relations, num_layers=self.num_layers, num_bases=self.num_bases,
-            dropout=self.dropout,
+            dropout=self.dropout, encoder=self.encoder,
         )  # fmt: skip
 
 
@@ -169,6 +170,7 @@ class HANOptions(AttentionOptions):
 
     name: Literal["han"]
     num_layers: Count = 1
+    encoder: Encoder = "linear"
     metapaths: Annotated[tuple[str | Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
     max_neighbors: Annotated[int, Field(ge=0)] = 100
     attention_dropout: Share = 0.5
@@ -177,6 +179,7 @@ class HANOptions(AttentionOptions):
         return HAN(
             features, self.hidden, relations, metapaths=self.metapaths, num_layers=self.num_layers, heads=self.heads,
             max_neighbors=self.max_neighbors, dropout=self.dropout, attention_dropout=self.attention_dropout,
+            encoder=self.encoder,
         )  # fmt: skip
 
 

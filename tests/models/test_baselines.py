@@ -17,6 +17,7 @@ from fastgtn.models.baselines.attention import attend, edge_dots, edge_sums
 from fastgtn.models.baselines.edge_list import EdgeList
 from fastgtn.models.baselines.predefined import metapaths_of, neighbors_along
 from fastgtn.models.baselines.random_walks import WalkGraph, random_walks, skip_gram
+from fastgtn.models.encoders import Encoder
 from fastgtn.models.features import FeatureBlock
 from fastgtn.relations import Relation, RelationStack
 
@@ -104,12 +105,13 @@ def test_gat_equals_pyg(stack: RelationStack, x: Tensor, residual: bool) -> None
     torch.testing.assert_close(model(x, stack), z)
 
 
-@pytest.mark.parametrize("bases", [None, 2])
-def test_rgcn_equals_pyg(stack: RelationStack, x: Tensor, bases: int | None) -> None:
-    model = built(RGCN(3, 4, stack.relations, num_bases=bases)).float()
+@pytest.mark.parametrize(("bases", "encoder"), [(None, "linear"), (2, "linear"), (2, "relu")])
+def test_rgcn_equals_pyg(stack: RelationStack, x: Tensor, bases: int | None, encoder: Encoder) -> None:
+    model = built(RGCN(3, 4, stack.relations, num_bases=bases, encoder=encoder)).float()
     pairs = [stack[t].to_dense().T.nonzero().T for t in range(3)]
     kind = torch.repeat_interleave(torch.arange(3), torch.tensor([p.size(1) for p in pairs]))
     z = encoded(model, x.float())
+    z = torch.relu(z) if encoder == "relu" else z
     for conv in model.convs:  # RGCNConv of PyG works in float32 only
         plain = RGCNConv(4, 4, 3, num_bases=bases)
         plain.load_state_dict(conv.state_dict())
@@ -144,15 +146,18 @@ def test_hgt_equals_pyg(stack: RelationStack, x: Tensor) -> None:
         torch.testing.assert_close(mine, theirs)
 
 
-def test_han_equals_pyg_on_boolean_products(stack: RelationStack, x: Tensor) -> None:
-    model = built(HAN(3, 4, stack.relations, metapaths=["APA", "AP[PP]PA"], heads=2, max_neighbors=0))
+@pytest.mark.parametrize("encoder", ["linear", "relu"])
+def test_han_equals_pyg_on_boolean_products(stack: RelationStack, x: Tensor, encoder: Encoder) -> None:
+    paths = ["APA", "AP[PP]PA"]
+    model = built(HAN(3, 4, stack.relations, metapaths=paths, heads=2, max_neighbors=0, encoder=encoder))
     wrote, cites = stack[0].to_dense()[4:, :4], stack[2].to_dense()[4:, 4:]
     dense = [wrote.T @ wrote, wrote.T @ cites @ wrote]
     # the message goes from the far end of a path to its near end, and each node is its own neighbour
     edges = [((a > 0) | torch.eye(4, dtype=torch.bool)).T.nonzero().T for a in dense]
     names = [("0", str(n), "0") for n in range(2)]
     plain = copied(HANConv(4, 4, (["0"], names), 2), model.convs[0])
-    expected = plain({"0": encoded(model, x)[:4]}, dict(zip(names, edges, strict=True)))["0"]
+    z = torch.relu(encoded(model, x)) if encoder == "relu" else encoded(model, x)
+    expected = plain({"0": z[:4]}, dict(zip(names, edges, strict=True)))["0"]
     torch.testing.assert_close(model(x, stack)[:4], expected)
     assert not model(x, stack)[4:].any()  # papers have no path
 

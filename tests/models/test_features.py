@@ -7,7 +7,7 @@ from torch_geometric.data import HeteroData
 
 from fastgtn import FastGTN, Features, InputError
 from fastgtn.models.encoders import InputLinear
-from fastgtn.models.features import SparseMatrix
+from fastgtn.models.features import FeatureBlock, SparseMatrix
 
 
 def sparse_numbers(rows: int, cols: int, seed: int = 0) -> torch.Tensor:
@@ -31,6 +31,17 @@ def test_sparse_dropout_scales_what_it_keeps():
     kept = SparseMatrix.from_torch(x.to_sparse()).dropout(0.25).values
     assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
     assert 0.7 < (kept > 0).float().mean() < 0.8
+
+
+def test_an_encoder_ends_with_a_relu_and_dropout():
+    nodes = Features((FeatureBlock("a", None, None, None, 4000),), 4000)  # nothing is dropped of embeddings
+    encoder = InputLinear(nodes.widths, nodes.embedded, 3, dropout=0.4, encoder="relu")
+    expected = torch.relu(encoder.weights[0])
+    torch.testing.assert_close(encoder.eval()(nodes), expected)
+    out = encoder.train()(nodes)
+    left = out != 0
+    torch.testing.assert_close(out[left], expected[left] / 0.6, rtol=1e-4, atol=0)  # shares are 16-bit numbers
+    assert 0.55 < left[expected > 0].float().mean() < 0.65
 
 
 def mixed_graph() -> HeteroData:

@@ -15,7 +15,7 @@ from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_sums
 from fastgtn.models.baselines.predefined import Written, metapaths_of, neighbors_along
 from fastgtn.models.dropout import drop
-from fastgtn.models.encoders import InputLinear
+from fastgtn.models.encoders import Encoder, InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
 from fastgtn.relations import Relation, RelationStack
@@ -61,14 +61,14 @@ class HAN(Backbone):
     def __init__(
         self, in_features: int | Features, hidden: int, relations: Sequence[Relation], *,
         metapaths: Sequence[Written] = (), num_layers: int = 1, heads: int = 8, max_neighbors: int = 100,
-        dropout: float = 0.5, attention_dropout: float = 0.5,
+        dropout: float = 0.5, attention_dropout: float = 0.5, encoder: Encoder = "linear",
     ) -> None:  # fmt: skip
         super().__init__()
         check_hyper_parameters(num_layers=num_layers, dropout=dropout)
         self.metapaths = metapaths_of(relations, metapaths)
         self.max_neighbors, self.out_features = max_neighbors, hidden
         self.feature_dropout, self.dropout = dropout, max(dropout, attention_dropout)
-        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout)
+        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout, encoder=encoder)
         metadata = ([_NODE], [self._edge_type(number) for number in range(len(self.metapaths))])
         options: dict[str, Any] = {"heads": heads, "dropout": attention_dropout}
         self.convs = nn.ModuleList(FusedHANConv(hidden, hidden, metadata, **options) for _ in range(num_layers))

@@ -71,8 +71,8 @@ class Convolutions(Backbone):
         super().__init__()
         check_hyper_parameters(num_layers=len(convs), dropout=dropout)
         self.dropout, self.out_features = dropout, hidden
-        self.feature_dropout, self.encoder, self.residual = dropout, encoder, residual
-        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout)
+        self.feature_dropout, self.residual = dropout, residual
+        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout, encoder=encoder)
         self.convs = nn.ModuleList(convs)
 
     @property
@@ -93,7 +93,7 @@ class Convolutions(Backbone):
 
     def encode(self, x: Input) -> Tensor:
         z: Tensor = self.input(Features.of(x))
-        return z if self.encoder == "linear" else torch.relu(z)
+        return z
 
     def convolve(self, z: Tensor, graph: Operator | Tensor) -> Tensor:
         for number in range(len(self.convs)):
@@ -101,7 +101,7 @@ class Convolutions(Backbone):
         return z
 
     def layer(self, number: int, z: Tensor, graph: Operator | Tensor) -> Tensor:
-        if number or self.encoder == "relu":  # a linear encoder is one map with the first convolution
+        if number:
             z = drop(z, self.feature_dropout, self.training)
         h = self.activation(self.convs[number](z, graph))
         return h + z if self.residual else h
@@ -221,7 +221,11 @@ class GCNII(Convolutions):
             "alpha": alpha, "theta": theta, "shared_weights": shared_weights, "normalize": False,
         }  # fmt: skip
         convs = [FusedGCN2Conv(hidden, layer=n + 1, **options) for n in range(num_layers)]
-        super().__init__(in_features, hidden, convs, dropout=dropout, encoder="relu", residual=False)
+        super().__init__(in_features, hidden, convs, dropout=dropout, encoder="linear", residual=False)
+
+    def encode(self, x: Input) -> Tensor:
+        """What every layer sees: nothing of it is dropped yet."""
+        return torch.relu(super().encode(x))
 
     def convolve(self, z: Tensor, graph: Operator | Tensor) -> Tensor:
         first = z

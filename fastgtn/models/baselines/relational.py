@@ -17,7 +17,7 @@ from fastgtn.models.backbone import Backbone
 from fastgtn.models.baselines.attention import attend, edge_dots
 from fastgtn.models.baselines.edge_list import EdgeList, linear_map
 from fastgtn.models.dropout import drop
-from fastgtn.models.encoders import InputLinear
+from fastgtn.models.encoders import Encoder, InputLinear
 from fastgtn.models.features import Features
 from fastgtn.models.inputs import Input, as_sizes, check_hyper_parameters
 from fastgtn.relations import IDENTITY, Relation, RelationStack
@@ -29,13 +29,13 @@ class RelationalBackbone(Backbone):
 
     def __init__(
         self, in_features: int | Features, hidden: int, relations: Sequence[Relation], convs: Sequence[nn.Module], *,
-        dropout: float,
+        dropout: float, encoder: Encoder = "linear",
     ) -> None:  # fmt: skip
         super().__init__()
         check_hyper_parameters(num_layers=len(convs), dropout=dropout)
         self.dropout, self.out_features = dropout, hidden
         self.relations = tuple(relations)
-        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout)
+        self.input = InputLinear(*as_sizes(in_features), hidden, dropout=dropout, encoder=encoder)
         self.convs = nn.ModuleList(convs)
 
     @property
@@ -101,11 +101,11 @@ class RGCN(RelationalBackbone):
 
     def __init__(
         self, in_features: int | Features, hidden: int, relations: Sequence[Relation], *, num_layers: int = 2,
-        num_bases: int | None = None, dropout: float = 0.5,
+        num_bases: int | None = None, dropout: float = 0.5, encoder: Encoder = "linear",
     ) -> None:  # fmt: skip
         count = len(_proper(relations))
         convs = [FusedRGCNConv(hidden, hidden, count, num_bases=num_bases) for _ in range(num_layers)]
-        super().__init__(in_features, hidden, relations, convs, dropout=dropout)
+        super().__init__(in_features, hidden, relations, convs, dropout=dropout, encoder=encoder)
 
     def plan(self, stack: RelationStack, rows: Tensor | None = None) -> TypedMessages:
         edges = self.edges_toward(stack, rows)
@@ -198,7 +198,7 @@ class HGT(RelationalBackbone):
         names = {r: (str(types.index(r.source)), str(n), str(types.index(r.target))) for n, r in enumerate(proper)}
         metadata = ([str(n) for n in range(len(types))], list(names.values()))
         convs = [FusedHGTConv(hidden, hidden, metadata, heads) for _ in range(num_layers)]
-        super().__init__(in_features, hidden, relations, convs, dropout=dropout)
+        super().__init__(in_features, hidden, relations, convs, dropout=dropout, encoder="relu")
         self.names = names
 
     def plan(self, stack: RelationStack, rows: Tensor | None = None) -> TypedEdges:
@@ -207,9 +207,9 @@ class HGT(RelationalBackbone):
     def forward(self, x: Input, graph: RelationStack | TypedEdges) -> Tensor:
         """Representations of all nodes, or of the planned rows."""
         plan = self.plan(graph) if isinstance(graph, RelationStack) else graph
-        z = torch.relu(self.input(Features.of(x)))
-        for conv in self.convs:
-            z = drop(z, self.dropout, self.training)
+        z = self.input(Features.of(x))
+        for number, conv in enumerate(self.convs):
+            z = drop(z, self.dropout, self.training) if number else z
             out = conv({name: z[nodes] for name, nodes in plan.nodes.items()}, plan.edges)
             # types that receive nothing stay as they are
             z = z.index_copy(0, torch.cat([plan.nodes[name] for name in out]), torch.cat(list(out.values())))
