@@ -22,7 +22,7 @@ from fastgtn.insight import Faithfulness, Ranking, Stability, faithfulness, rank
 from fastgtn.insight.export import cypher, is_exportable, learned_hetero, pyg_metapaths, pyg_text, sql
 from fastgtn.insight.unrolled import backbone_of
 from fastgtn.relations import Relation
-from fastgtn.training.files import read_json
+from fastgtn.training import results
 from fastgtn.training.load_run import SPLITS, load_run
 
 SPARE_PATHS = 200  # ranked beyond the listed ones where runs are compared, so that few weights count as zero
@@ -136,7 +136,7 @@ def finished_seeds(run: Path) -> list[int]:
     """The seeds of a run folder that can be compared."""
     if (run / "model.safetensors").exists():
         raise InputError(f"{run} is one seed: give the folder of the run, {run.parent}, to compare its seeds.")
-    return [int(one["seed"]) for one in read_json(run / "result.json")["runs"]]
+    return results.finished_seeds(run)
 
 
 def exported(ranking: Ranking, form: Format, relations: Iterable[Relation]) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fastgtn.models import Backbone, Features
 from fastgtn.relations import Relation
-from fastgtn.training.sections import Count, Section, Share
+from fastgtn.training.sections import Count, Layers, Section, Share
 
 
 class BackboneOptions(Section):
@@ -16,7 +16,7 @@ class BackboneOptions(Section):
 
     name: str
     hidden: Count = 64
-    num_layers: Count = 2
+    num_layers: Layers = 2
     dropout: Share = 0.5
     head_dropout: Share = 0.0
 

@@ -10,7 +10,7 @@ from fastgtn.models.baselines import GAT, GCN, GCNII, HAN, HGT, MLP, RGCN, JKNet
 from fastgtn.models.encoders import Encoder
 from fastgtn.relations import Relation
 from fastgtn.training.backbone_options import BackboneOptions, counted
-from fastgtn.training.sections import Amount, Count, Rate, Share
+from fastgtn.training.sections import Amount, Count, Layers, Rate, Share
 
 Power = Annotated[int, Field(ge=0)]
 
@@ -105,7 +105,7 @@ class JKNetOptions(ConvolutionOptions):
     """Xu et al."""
 
     name: Literal["jk_net"]
-    num_layers: Count = 3
+    num_layers: Layers = 3
     jump: Literal["cat", "max", "lstm"] = "cat"
 
     def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:  # noqa: ARG002
@@ -139,7 +139,7 @@ class GCNIIOptions(BackboneOptions):
     """Chen et al."""
 
     name: Literal["gcnii"]
-    num_layers: Count = 8
+    num_layers: Layers = 8
     alpha: Share = 0.1
     theta: Rate = 0.5
     shared_weights: bool = True
@@ -169,7 +169,7 @@ class HANOptions(AttentionOptions):
     """Wang et al.; without `metapaths`, all that leave a node type and return in the next step."""
 
     name: Literal["han"]
-    num_layers: Count = 1
+    num_layers: Layers = 1
     encoder: Encoder = "linear"
     metapaths: Annotated[tuple[str | Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
     max_neighbors: Annotated[int, Field(ge=0)] = 100

@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,16 +33,14 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, keys: Collection[str] = ()) -> dict[str, Any]:
-    """A JSON object that we wrote, with at least these keys."""
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object that we wrote."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise damaged(path, error) from None
     if not isinstance(value, dict):
         raise damaged(path, "it is not a JSON object")
-    if missing := [key for key in keys if key not in value]:
-        raise damaged(path, f"it has no {missing[0]}")
     return value
 
 

@@ -18,12 +18,12 @@ from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.checkpoint import read_tensors
 from fastgtn.training.config import Config
-from fastgtn.training.files import damaged, read_json
+from fastgtn.training.files import damaged
 from fastgtn.training.inference import logit_blocks, representations
 from fastgtn.training.loop import Record, Weights
 from fastgtn.training.predictions import prediction_table
+from fastgtn.training.results import read_history, read_result
 from fastgtn.training.schema import Schema, moved_embeddings, node_ids
-from fastgtn.training.seed_run import read_history
 
 SPLITS = ("train", "val", "test")
 
@@ -109,7 +109,7 @@ def load_run(path: str | Path, *, seed: int | None = None) -> Run:
         seed: Which seed of a run; by default the one with the best NDCG, else micro-F1, on validation.
     """
     folder = _seed_folder(Path(path), seed)
-    result = read_json(folder / "result.json")
+    result = read_result(folder)
     weights, metadata = read_tensors(folder / "model.safetensors")
     try:
         config = Config.of(json.loads(metadata["config"]))
@@ -148,5 +148,5 @@ def _seed_folder(path: Path, seed: int | None) -> Path:
 
 
 def _score(folder: Path) -> float:
-    val = read_json(folder / "result.json").get("val", {})
+    val = read_result(folder)["val"]
     return float(val.get("ndcg", val.get("micro_f1", 0.0)))

@@ -23,7 +23,7 @@ from fastgtn.training.baseline_options import (
     RGCNOptions,
 )
 from fastgtn.training.presets import Preset
-from fastgtn.training.sections import Amount, Count, Section
+from fastgtn.training.sections import Amount, Count, Layers, Section
 
 
 class NonLocal(Section):
@@ -42,9 +42,9 @@ class MetaPathOptions(BackboneOptions):
 
     name: Literal["gtn", "fast_gtn"] = "fast_gtn"
     preset: Preset = "ours"
-    path_length: Annotated[int, Field(ge=1, le=100)] = 2
+    path_length: Layers = 2
     num_channels: Count = 2
-    num_layers: Count = 1
+    num_layers: Layers = 1
     gamma: Amount = 0.5
     aggregate: Aggregation = "concat"
     activation: Activation = "relu"

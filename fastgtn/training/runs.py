@@ -19,10 +19,11 @@ from fastgtn.training.fit import Result, check, chosen
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State
 from fastgtn.training.memory import MemoryPlan, plan_memory
+from fastgtn.training.results import read_result
 from fastgtn.training.schema import Schema
-from fastgtn.training.seed_run import RESULT_KEYS, SeedRun
+from fastgtn.training.seed_run import SeedRun
 
-RUN_KEYS = (*RESULT_KEYS, "speed", "propagation")
+RUN_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation")
 FREE_KEYS = {  # they change no weights of a seed
     "fit.runs", "fit.seed", "fit.checkpoint_every", "fit.tensorboard", "fit.max_memory_gb",
     "batch.prefetch",
@@ -105,7 +106,7 @@ def _with_others(runs: list[dict[str, Any]], folder: Path) -> list[dict[str, Any
     found = {run["seed"]: run for run in runs}
     for path in folder.glob("seed-*/result.json"):
         with suppress(InputError):  # it is made anew when its seed is asked for
-            run = read_json(path, RESULT_KEYS)
+            run = read_result(path.parent)
             found.setdefault(run["seed"], {key: run[key] for key in RUN_KEYS if key in run})
     return [found[seed] for seed in sorted(found)]
 

@@ -14,13 +14,12 @@ from fastgtn.training import checkpoint
 from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config, FitOptions
 from fastgtn.training.distributed import ALONE, Team, is_launched
-from fastgtn.training.files import damaged, read_json, write_json, write_text, write_whole
+from fastgtn.training.files import write_json, write_text, write_whole
 from fastgtn.training.fit import Result, Watch, train_inputs
 from fastgtn.training.loop import DivergedError, Record, State
 from fastgtn.training.predictions import prediction_tables, write_table
+from fastgtn.training.results import read_history, read_result, write_history
 from fastgtn.training.schema import Schema
-
-RESULT_KEYS = ("seed", "epoch", "val", "test", "seconds", "peak_memory_mb")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class SeedRun:
     def finished(self) -> dict[str, Any] | None:
         """The stored result; None where there is none, or where it or its weights are damaged: they are made anew."""
         try:
-            result = read_json(self.folder / "result.json", RESULT_KEYS)
+            result = read_result(self.folder)
         except InputError:
             return None
         return result if checkpoint.is_whole(self.folder / "model.safetensors") else None
@@ -103,21 +102,6 @@ class _Recorder:
     def close(self) -> None:
         if self.board is not None:
             self.board.close()
-
-
-def write_history(folder: Path, history: list[Record]) -> None:
-    write_text(folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in history))
-
-
-def read_history(folder: Path) -> list[Record]:
-    """One record per epoch; none before the first checkpoint."""
-    path = folder / "history.jsonl"
-    if not path.exists():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise damaged(path, error) from None
 
 
 def tensorboard_writer(folder: Path, first_epoch: int) -> Any:

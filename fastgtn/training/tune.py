@@ -16,7 +16,9 @@ from fastgtn.training import toml
 from fastgtn.training.build import Inputs
 from fastgtn.training.config import Config
 from fastgtn.training.fit import check, train_inputs
+from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State, selection_metric
+from fastgtn.training.memory import plan_memory
 from fastgtn.training.runs import name_of
 from fastgtn.training.search_space import nested, search_space, storable
 from fastgtn.training.tune_output import summary, write_files
@@ -122,6 +124,7 @@ class Search:
 
     def check(self) -> None:
         """Refuse, before anything is written, what could not be trained."""
+        require_memory(plan_memory(self.graph, self.task, self.config), self.config)
         check(self._inputs(self.config), self.task, self.config)
 
     def time_left(self, study: SharedStudy) -> float:

@@ -22,9 +22,10 @@ from fastgtn.insight.report.tables import RunTables, Spread
 from fastgtn.insight.stability import stability
 from fastgtn.models import NodeClassifier
 from fastgtn.training.build import Inputs
-from fastgtn.training.files import read_json
 from fastgtn.training.fit import predict_logits
 from fastgtn.training.load_run import Run, load_run
+from fastgtn.training.results import finished_seeds
+from fastgtn.training.runs import stored_config
 
 LISTED, TRIED, RANKED = 12, 10, 200  # paths in a table, in the faithfulness chart, in sums over all paths
 MOST_RUNS, MOST_SEEDS = 8, 20
@@ -96,16 +97,16 @@ class _Reader:
             target=task.target,
             kind=task.kind,
             metric=metric,
-            seed=int(run.result["seed"]),
-            seeds=tuple(int(other.result["seed"]) for other in self.others),
-            val=_spread([other.result.get("val", {}) for other in self.others]),
-            test=_spread([other.result.get("test", {}) for other in self.others]),
+            seed=run.result["seed"],
+            seeds=tuple(other.result["seed"] for other in self.others),
+            val=_spread([other.result["val"] for other in self.others]),
+            test=_spread([other.result["test"] for other in self.others]),
             facts=self.facts(),
             schema=schema_table(self.graph, self.inputs.stack.relations),
             curves=tuple(
                 curve(
-                    int(other.result["seed"]),
-                    int(other.result["epoch"]),
+                    other.result["seed"],
+                    other.result["epoch"],
                     history,
                     ("loss", "val_loss", f"val_{metric}"),
                 )
@@ -121,9 +122,9 @@ class _Reader:
             seed_weights=seed_weights(stable, rankings),
             faithfulness=matters,
             nodes=stored,
-            config=(self.folder / "config.toml").read_text(encoding="utf-8"),
+            config=stored_config(self.folder).to_toml(),
             checksum=str(run.result.get("data_checksum", "")),
-            versions={str(k): str(v) for k, v in run.result.get("versions", {}).items()},
+            versions=run.result.get("versions", {}),
             notes=tuple(self.notes(problem, no_reasons)),
         )
 
@@ -148,7 +149,7 @@ class _Reader:
         splits = {"train": len(task.train), "validation": len(task.val), "test": len(task.test_nodes)}
         types = len(self.graph.node_types)
         of_types = f" of {types} types" if types > 1 else ""
-        seconds = sum(float(other.result.get("seconds", 0)) for other in self.others)
+        seconds = sum(other.result["seconds"] for other in self.others)
         epochs = ", ".join(str(other.result["epoch"]) for other in self.others)
         return (
             ("Graph", f"{self.inputs.stack.num_nodes:,} nodes{of_types} · "
@@ -176,7 +177,7 @@ def _all_seeds(folder: Path, best: Run) -> tuple[Run, ...]:
     """The finished seeds of a run, the best one among them."""
     if best.folder == folder:
         return (best,)
-    seeds = [int(one["seed"]) for one in read_json(folder / "result.json")["runs"]][:MOST_SEEDS]
+    seeds = finished_seeds(folder)[:MOST_SEEDS]
     runs = [best if seed == best.result["seed"] else load_run(folder, seed=seed) for seed in seeds]
     return tuple(runs) if best in runs else (best, *runs[:-1])
 
