@@ -31,7 +31,8 @@ def assert_same(one: Result, other: Result) -> None:
 
 
 @pytest.mark.parametrize("sections", [
-    {"name": "fast_gtn"}, {"name": "gtn"}, {"name": "fast_gtn", "path_length": 3, "num_layers": 2}, {"name": "mlp"},
+    {"name": "fast_gtn"}, {"name": "gtn", "gamma": 1.0, "aggregate": "concat"},
+    {"name": "fast_gtn", "path_length": 3, "num_layers": 2}, {"name": "mlp"},
 ])  # fmt: skip
 def test_one_batch_with_all_neighbours_is_the_full_batch(academic: Academic, sections: dict[str, Any]) -> None:
     model = {"dropout": 0.0, **sections}

@@ -17,8 +17,9 @@ from fastgtn.training.search_space import nested
 
 def test_each_model_gets_the_graph_that_its_definition_asks_for() -> None:
     gtn, fast = Config.of({"model": {"name": "gtn"}}), Config.of({"model": {"name": "fast_gtn"}})
-    assert (gtn.graph.normalize, gtn.model.gamma, gtn.model.filter_init_std) == ("none", 1.0, 0.01)
-    assert (fast.graph.normalize, fast.graph.empty_rows, fast.model.gamma) == ("row", "self", 0.5)
+    assert (gtn.graph.normalize, gtn.model.gamma, gtn.model.filter_init_std) == ("none", 0.3, 0.01)
+    assert (fast.graph.normalize, fast.graph.empty_rows, fast.model.gamma) == ("row", "self", 0.2)
+    assert fast.model.aggregate == gtn.model.aggregate == "mean"
 
 
 def test_a_preset_is_a_set_of_defaults_and_explicit_keys_win() -> None:
@@ -27,7 +28,9 @@ def test_a_preset_is_a_set_of_defaults_and_explicit_keys_win() -> None:
     assert (config.model.gamma, config.model.dropout) == (0.3, 0.0)
     assert (config.fit.epochs, config.fit.learning_rate, config.fit.weight_decay) == (7, 0.02, 0.001)
     assert Config.of({"model": {"preset": "authors-2022", "name": "gtn"}}).model.bias
-    assert Config.of({"model": {"preset": "paper"}}).model.dropout == 0.5
+    paper = Config.of({"model": {"preset": "paper"}}).model
+    assert (paper.dropout, paper.head_dropout, paper.gamma, paper.aggregate) == (0.5, 0.0, 0.5, "concat")
+    assert Config.of({"model": {"preset": "paper", "name": "gtn"}}).model.gamma == 1.0
 
 
 @pytest.mark.parametrize("preset", ["ours", "paper", "authors-2022"])

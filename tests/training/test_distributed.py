@@ -35,7 +35,10 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 # three processes for batches of two targets: one has nothing to do, and must take part all the same
-UNEVEN = {"model": {"name": "gtn", "dropout": 0.0}, "batch": {"size": 2, "fanouts": 2}, "fit": {"epochs": 1}}
+UNEVEN = {
+    "model": {"name": "gtn", "dropout": 0.0, "gamma": 1.0, "aggregate": "concat"}, "batch": {"size": 2, "fanouts": 2},
+    "fit": {"epochs": 1},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
