@@ -35,7 +35,7 @@ MODELS: dict[str, Values] = {
     "node2vec": _BASELINE | {"fit": {"epochs": 200, "patience": 50, "learning_rate": 0.01, "weight_decay": 0.0005}},
 }
 
-# By validation scores on real and planted graphs; with the values of the paper, Cora and Citeseer are 3 to 5 points lower.
+# By validation scores on real and planted graphs; with the paper's values Cora and Citeseer are 3 to 5 points lower.
 _OURS: Values = {"model": {"aggregate": "mean", "head_dropout": 0.5}}
 
 _PAPER: Values = {  # of its search: learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
