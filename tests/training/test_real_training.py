@@ -24,7 +24,7 @@ def test_a_real_graph_trains_with_one_command(
     real_graphs: Path, tmp_path: Path, dataset: str, model: str, chance: float
 ) -> None:
     words = ["train", "--dataset", dataset, "--model", model, "--data-dir", str(real_graphs), "--json"]
-    words += ["--out", str(tmp_path / "run"), "--set", "fit.epochs=15"]
+    words += ["--out", str(tmp_path / "run"), "--set", "fit.epochs=30"]
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     summary = json.loads(result.stdout)
     assert summary["dataset"] == dataset
