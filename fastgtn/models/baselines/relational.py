@@ -29,7 +29,7 @@ class RelationalBackbone(Backbone):
 
     def __init__(
         self, in_features: int | Features, hidden: int, relations: Sequence[Relation], convs: Sequence[nn.Module], *,
-        dropout: float, encoder: Encoder = "linear",
+        dropout: float, encoder: Encoder,
     ) -> None:  # fmt: skip
         super().__init__()
         check_hyper_parameters(num_layers=len(convs), dropout=dropout)
