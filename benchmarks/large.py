@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from fastgtn.data import load
-from fastgtn.models import Features
+from fastgtn.nn import Features
 from fastgtn.relations import LayerSampler, NeighborSampler, RelationStack, Sampler
 
 BATCH, FANOUTS, BUDGET, DEPTH = 1024, (15, 10), 1000, 2
@@ -59,7 +59,7 @@ def _measured(sampler: Sampler, features: Features, nodes: torch.Tensor, batches
 
 
 def training_tables(cs: Path, ml: Path, steps: int) -> dict[str, dict[str, Any]]:
-    """Each in processes of its own, so that memory is that of nothing else."""
+    """Each runs in a separate process, so that its memory is measured alone."""
     one_core = ["train", ml, "--steps", steps, "--prefetch", 0]
     return {
         "training": _run(["train", cs, "--steps", steps], threads=1),
@@ -83,8 +83,9 @@ def made(folder: Path, name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(
             [sys.executable, "-m", "fastgtn", "data", "make", name, "--out", folder / name],
-            check=True, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
     return folder / name
 
 
@@ -122,7 +123,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     cs, ml = (made(options.folder, name) for name in ("oag-cs", "oag-ml"))
-    # training first: this process must not hold the graph while others are measured
+    # training first: this process must not keep the graph in memory while others are measured
     table: dict[str, Any] = training_tables(cs, ml, options.steps)
     table["sampling"] = sampling_table(cs)
     print(json.dumps(table) if options.json else "\n".join(report(table)))

@@ -13,24 +13,26 @@ from typing import Any
 
 import torch
 
+from fastgtn.config import Config
 from fastgtn.data import NodeTask, Split, load
-from fastgtn.training import Config
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.distributed import joined
-from fastgtn.training.loop import State, optimise
+from fastgtn.training.loop import State, Trainer
 from fastgtn.training.memory import plan_memory
-from fastgtn.training.passes import plan_passes
+from fastgtn.training.steps import plan_passes
+from fastgtn.training.team import joined
 
 BATCH = 1024
 
 
 def train(folder: Path, steps: int, prefetch: int) -> dict[str, Any] | None:
     """Mini-batches of 1,024 targets with fan-outs 15 and 10, without validation; after some to warm up."""
-    config = Config.of({
-        "model": {"name": "fast_gtn", "path_length": 2, "num_channels": 2, "hidden": 64},
-        "batch": {"size": BATCH, "fanouts": [15, 10], "prefetch": prefetch},
-        "fit": {"epochs": 1, "select_by": "last"},
-    })  # fmt: skip
+    config = Config.of(
+        {
+            "model": {"name": "fast_gtn", "path_length": 2, "num_channels": 2, "hidden": 64},
+            "batch": {"size": BATCH, "fanouts": [15, 10], "prefetch": prefetch},
+            "fit": {"epochs": 1, "select_by": "last"},
+        }
+    )
     graph, task = _loaded(folder)
     with joined() as team:
         estimate = plan_memory(graph, task, config).to_json()["mini_batch_gb"]
@@ -39,13 +41,18 @@ def train(folder: Path, steps: int, prefetch: int) -> dict[str, Any] | None:
             model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
             state, part = State.start(model, config.fit), _first(task, count * BATCH)
             passes = plan_passes(inputs, part, model, config, team)
-            optimise(state, passes, part, config.fit, lambda _: None, team)
+            Trainer(state, passes, part, config.fit, team).run(lambda _: None)
         if not team.leads:
             return None
         return {
-            "graph": graph.name, "processes": team.size, "threads": torch.get_num_threads(), "steps": steps,
-            **state.speed.summary(), "resident_gb": _resident(), "estimated_gb": estimate,
-        }  # fmt: skip
+            "graph": graph.name,
+            "processes": team.size,
+            "threads": torch.get_num_threads(),
+            "steps": steps,
+            **state.speed.summary(),
+            "resident_gb": _resident(),
+            "estimated_gb": estimate,
+        }
 
 
 def full_graph(folder: Path) -> dict[str, Any]:
@@ -69,7 +76,7 @@ def _loaded(folder: Path) -> tuple[Any, NodeTask]:
 
 
 def _first(task: NodeTask, count: int) -> NodeTask:
-    """So many training nodes, as one epoch, and nothing to validate."""
+    """A task with this many training nodes in one epoch and no validation nodes."""
     none = Split(task.val.nodes[:0], task.val.labels[:0])
     return replace(task, train=Split(task.train.nodes[:count], task.train.labels[:count]), val=none)
 

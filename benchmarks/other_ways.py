@@ -1,4 +1,4 @@
-"""Other ways to compute one hop of all channels, as fair as they can be: what the fused kernel is compared with."""
+"""Other implementations of one hop of all channels, which are compared with the fused kernel."""
 
 from typing import Any
 

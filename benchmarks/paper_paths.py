@@ -12,9 +12,9 @@ from pathlib import Path
 
 from fastgtn.bench.cells import plan
 from fastgtn.bench.measure import markdown
-from fastgtn.insight import rank_metapaths
-from fastgtn.insight.ranking import Rule
-from fastgtn.training import load_run
+from fastgtn.explain import rank_metapaths
+from fastgtn.explain.ranking import Rule
+from fastgtn.runs import load_run
 
 PAPER = {
     "dblp": ("APCPA, APA", "APCPA, APAPA, APA", "CPCPA, APCPA, CP"),
@@ -27,13 +27,19 @@ def top_paths(folder: Path, seeds: range, *, between_targets: bool, rule: Rule, 
     """The paths with the largest mean share over all seeds, and the mean share of staying at the node."""
     shares: dict[str, list[float]] = {}
     empty = []
-    graph, task = load_run(folder, seed=seeds[0]).load_graph()
+    first = load_run(folder, seed=seeds[0])
+    graph, task = first.graph, first.task
     for seed in seeds:
-        inputs, model = load_run(folder, seed=seed).prepare(graph)
+        there = load_run(folder, seed=seed).on(graph)
         ranking = rank_metapaths(
-            model, inputs.stack, task.target, top=60, between_targets=between_targets, rule=rule,
-            features=inputs.features,
-        )  # fmt: skip
+            there.model,
+            there.inputs.stack,
+            task.target,
+            top=60,
+            between_targets=between_targets,
+            rule=rule,
+            features=there.inputs.features,
+        )
         empty.append(ranking.empty_weight)
         for path in ranking:
             weight = path.weight if rule == "effective" else path.plain_weight

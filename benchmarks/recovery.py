@@ -14,10 +14,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from fastgtn.config import Config
+from fastgtn.config.tuned_configs import model_values, recipe
 from fastgtn.data import make_planted
-from fastgtn.insight import Ranking, rank_metapaths
-from fastgtn.training import Config, fit
-from fastgtn.training.recipes import model_values, recipe
+from fastgtn.explain import Ranking, rank_metapaths
+from fastgtn.runs import fit
 
 LABEL_NOISE, FEATURE_NOISE, EDGE_NOISE = 0.05, 0.2, 0.05  # the defaults of make_planted
 DEFAULT_MISLEADING = 1
@@ -79,9 +80,13 @@ def measure(cell: Cell, seeds: range) -> None:
     started = time.perf_counter()
     for seed in seeds:
         graph, task = make_planted(
-            cell.path, misleading=cell.misleading, seed=seed, label_noise=cell.noise * LABEL_NOISE,
-            feature_noise=cell.noise * FEATURE_NOISE, edge_noise=cell.noise * EDGE_NOISE,
-        )  # fmt: skip
+            cell.path,
+            misleading=cell.misleading,
+            seed=seed,
+            label_noise=cell.noise * LABEL_NOISE,
+            feature_noise=cell.noise * FEATURE_NOISE,
+            edge_noise=cell.noise * EDGE_NOISE,
+        )
         result = fit(graph, task, config.for_seed(seed))
         planted = tuple(tuple(relation) for relation in graph.planted["relations"])
         by_share, by_product = (
@@ -99,7 +104,7 @@ def measure(cell: Cell, seeds: range) -> None:
 
 
 def line(cell: Cell) -> str:
-    """One row for people: shares of seeds in percent."""
+    """One printed row: shares of seeds in percent."""
     at = {name: 100 * getattr(cell, name) / cell.seeds for name in ("first", "top3", "plain_first", "plain_top3")}
     return (
         f"{cell.model:9} {cell.path:6} noise ×{cell.noise:<4} misleading {cell.misleading}   "

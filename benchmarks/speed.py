@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,11 +12,13 @@ from torch import Tensor
 from benchmarks.graphs import random_stack, stack_of
 from benchmarks.other_ways import Coalesced, PerRelation
 from fastgtn.bench.measure import interleaved, markdown, peak_memory
-from fastgtn.models.gtn import convolve
-from fastgtn.relations import RelationStack, kernels
-from fastgtn.relations.compile import kernel, run_ranges
-from fastgtn.relations.nearest import largest_products
-from fastgtn.relations.row_sums import add_rows
+from fastgtn.nn.gtn import convolve
+from fastgtn.relations import RelationStack
+from fastgtn.relations.kernels import hop as kernels
+from fastgtn.relations.kernels.compile import kernel, run_ranges
+from fastgtn.relations.kernels.nearest import largest_products
+from fastgtn.relations.kernels.row_sums import add_rows
+from fastgtn.relations.kernels.team import on_team
 
 Hop = Callable[[Tensor, Tensor], Tensor]
 
@@ -50,11 +53,14 @@ def propagation(rounds: int) -> str:
         published = forward_backward(Coalesced(stack, sane_backward=False), stack.num_nodes, len(stack))
         times |= interleaved({"fused again": runs["fused"], "published": published}, 1)
         memory = {key: peak_memory(run) for key, run in {**runs, "published": published}.items()}
-        rows.append([
-            f"{name} ({kind})", f"{times['fused'] * 1e3:.1f} ms",
-            *(f"{times[key] / times['fused']:.1f}×" for key in ("mkl", "sane", "published")),
-            *(f"{memory[key] / 1e6:.0f}" for key in ("fused", "mkl", "published")),
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{name} ({kind})",
+                f"{times['fused'] * 1e3:.1f} ms",
+                *(f"{times[key] / times['fused']:.1f}×" for key in ("mkl", "sane", "published")),
+                *(f"{memory[key] / 1e6:.0f}" for key in ("fused", "mkl", "published")),
+            ]
+        )
     header = [
         "graph",
         "fused",
@@ -168,18 +174,22 @@ def bandwidth(rounds: int, *, quick: bool) -> str:
         building = time.perf_counter() - start
         times = _hop_and_gather(stack, max(2, rounds // 3))
         rate = {name: stack.num_edges * 512 / seconds / 1e9 for name, seconds in times.items()}  # 2 × 64 float32
-        rows.append([
-            f"{num_nodes:,}", f"{stack.num_edges:,}", f"{building:.1f} s",
-            f"{times['hop'] / stack.num_edges * 1e9:.1f} ns",
-            *(f"{rate[name]:.1f} GB/s" for name in ("hop", "kernel", "gather")),
-            *(f"{rate[name] / rate['gather']:.0%}" for name in ("hop", "kernel")),
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{num_nodes:,}",
+                f"{stack.num_edges:,}",
+                f"{building:.1f} s",
+                f"{times['hop'] / stack.num_edges * 1e9:.1f} ns",
+                *(f"{rate[name]:.1f} GB/s" for name in ("hop", "kernel", "gather")),
+                *(f"{rate[name] / rate['gather']:.0%}" for name in ("hop", "kernel")),
+            ]
+        )
     header = ["nodes", "edges", "building", "hop per edge", "hop", "kernel", "gather alone", "hop reaches", "kernel"]
     return markdown(header, rows)
 
 
 def _hop_and_gather(stack: RelationStack, rounds: int) -> dict[str, float]:
-    """The whole hop, which takes new memory for its result; the kernel alone, into memory that is there; the gather."""
+    """The whole hop, which takes new memory for its result; the kernel alone, into existing memory; the gather."""
     h, filters = torch.randn(stack.num_nodes, 2, 64), torch.rand(2, len(stack))
     (edges,), table = stack.operator.edges, h.view(stack.num_nodes, -1).numpy()
     alpha, diagonal = filters[:, edges.columns].numpy().copy(), stack.operator.diagonal
@@ -197,7 +207,7 @@ def _hop_and_gather(stack: RelationStack, rounds: int) -> dict[str, float]:
 def gather(col: np.ndarray, table: np.ndarray) -> None:
     """Read the rows that the edges name, in their order, and add them up: nothing else."""
     weights = np.ones(len(col), table.dtype)
-    run_ranges(lambda first, last: _gather(first, last, col, weights, table), 64)
+    run_ranges(_gather, _gather_all, 64, col, weights, table)
 
 
 @kernel
@@ -210,6 +220,11 @@ def _gather(first: int, last: int, col: np.ndarray, weights: np.ndarray, table: 
         for block in range(start, stop, 256):
             end = min(block + 256, stop)
             add_rows(flat, 0, width, width, col, weights, block, end, one, total, total, 0)
+
+
+@kernel
+def _gather_all(threads: int, count: int, *arguments: Any) -> None:
+    on_team(_gather, threads, count, arguments)
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ def write_tables(folder: Path, num_nodes: int, num_edges: int) -> None:
 
 
 def main() -> None:
-    """Build in a process of its own, so that its peak memory is that of the work alone."""
+    """Build in a separate process, so that its peak memory is measured alone."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=5_000_000)

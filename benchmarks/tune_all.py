@@ -2,8 +2,8 @@
 
 python -m benchmarks.tune_all --minutes 1 --trials 20 --models gcn gat --datasets dblp imdb --jobs 2
 
-Every cell has the same budget and a process and a thread of its own. The same command continues where it was broken
-off; a cell whose winner is in fastgtn/configs already is done. Without --models all baselines are tuned.
+Every cell has the same budget, and its own process with one thread. An interrupted command resumes where
+it stopped. A cell whose winner is already in fastgtn/config/tuned is skipped. Without --models all baselines are tuned.
 """
 
 import argparse
@@ -14,11 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fastgtn.training.files import write_text
-from fastgtn.training.model_titles import TITLES
-from fastgtn.training.recipes import MODELS
+from fastgtn.bench.paper import in_order
+from fastgtn.config.tuned_configs import models
+from fastgtn.runs.files import write_text
 
-CONFIGS = Path(__file__).parents[1] / "fastgtn" / "configs"
+CONFIGS = Path(__file__).parents[1] / "fastgtn" / "config" / "tuned"
 DATASETS = ("dblp", "acm", "imdb", "airport", "blogcatalog", "citeseer", "cora", "flickr")
 OURS = ("gtn", "fast_gtn", "fast_gtn_non_local")
 # decided beforehand, for every model alike: where labelled nodes were picked in equal numbers per class, the class
@@ -35,11 +35,26 @@ def tune_cell(dataset: str, model: str, options: argparse.Namespace) -> str:
     if best.exists() and installed.exists() and best.read_text() == installed.read_text():
         return f"{dataset}-{model}: done before · {_chosen(best)}"
     command = [
-        sys.executable, "-m", "fastgtn", "tune", "--dataset", dataset, "--model", model, "--out", str(folder),
-        "--trials", str(options.trials), "--minutes", str(options.minutes),
-        "--seeds-per-trial", str(options.seeds_per_trial), "--set", PATIENCE,
+        sys.executable,
+        "-m",
+        "fastgtn",
+        "tune",
+        "--dataset",
+        dataset,
+        "--model",
+        model,
+        "--out",
+        str(folder),
+        "--trials",
+        str(options.trials),
+        "--minutes",
+        str(options.minutes),
+        "--seeds-per-trial",
+        str(options.seeds_per_trial),
+        "--set",
+        PATIENCE,
         *(["--set", "fit.label_shift=em"] if dataset in PICKED_EQUALLY else []),
-    ]  # fmt: skip
+    ]
     begun = time.perf_counter()
     run = subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False)
     if run.returncode:
@@ -54,8 +69,8 @@ def _chosen(config: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    baselines = [model for model in TITLES if model in MODELS and model not in OURS]
-    parser.add_argument("--models", nargs="+", default=baselines, choices=list(MODELS))
+    baselines = [model for model in in_order(models()) if model not in OURS]
+    parser.add_argument("--models", nargs="+", default=baselines, choices=list(models()))
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=2.0)

@@ -12,13 +12,13 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.bench.measure import markdown
+from fastgtn.config import Config
 from fastgtn.data import NodeTask, load
 from fastgtn.data.task import Split
-from fastgtn.training import Config
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.loop import State, optimise
-from fastgtn.training.passes import plan_passes
+from fastgtn.training.loop import State, Trainer
 from fastgtn.training.propagation import Propagation
+from fastgtn.training.steps import plan_passes
 
 WAYS = ("implicit", "unrolled")
 DEFAULT = {"dblp": 4, "acm": 3, "imdb": 3}  # hops
@@ -27,7 +27,9 @@ DEFAULT = {"dblp": 4, "acm": 3, "imdb": 3}  # hops
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*", help="Datasets or archives; by default dblp, acm and imdb.")
-    parser.add_argument("--labels", type=int, default=0, help="Keep so many training nodes, and half as many others.")
+    parser.add_argument(
+        "--labels", type=int, default=0, help="Keep this many training nodes, and half as many validation nodes."
+    )
     parser.add_argument("--hops", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
@@ -57,10 +59,17 @@ def measured(name: str, graph: HeteroData, task: NodeTask, model: str, hops: int
     assert told.megabytes is not None
     assert chosen is not None
     return [
-        name.split("/")[-1], model, str(hops), f"{len(task.train)} + {len(task.val)}", str(told.paths),
-        f"{told.megabytes:.0f}", f"{seconds['unrolled']:.1f} s", *(f"{least[way] * 1e3:.1f} ms" for way in WAYS),
-        f"{least['implicit'] / least['unrolled']:.1f}×", chosen.chosen,
-    ]  # fmt: skip
+        name.split("/")[-1],
+        model,
+        str(hops),
+        f"{len(task.train)} + {len(task.val)}",
+        str(told.paths),
+        f"{told.megabytes:.0f}",
+        f"{seconds['unrolled']:.1f} s",
+        *(f"{least[way] * 1e3:.1f} ms" for way in WAYS),
+        f"{least['implicit'] / least['unrolled']:.1f}×",
+        chosen.chosen,
+    ]
 
 
 def prepared(
@@ -70,16 +79,17 @@ def prepared(
     config = Config.of({"model": {"name": model, "path_length": hops, "dropout": 0.0, "propagation": way}})
     inputs = Inputs.of(graph, config)
     torch.manual_seed(0)
-    state = State.start(build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes), config.fit)
+    built = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+    state = State.start(built, config.fit)
     assert inputs.stack is not None  # normalised before time is taken
     begun = time.process_time()
-    passes = plan_passes(inputs, task, state.model, config)
+    passes = plan_passes(inputs, task, built, config)
     before = time.process_time() - begun
 
     def run(epochs: int = 3) -> float:
         fit = config.fit.model_copy(update={"epochs": state.epoch + epochs})
         begun = time.process_time()
-        optimise(state, passes, task, fit, lambda _: None)
+        Trainer(state, passes, task, fit).run(lambda _: None)
         return (time.process_time() - begun) / epochs
 
     return run, passes.propagation, before

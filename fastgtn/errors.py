@@ -1,18 +1,32 @@
-"""The one exception for a user's mistake: the command line turns it into one line and exit code 2."""
+"""The exception for a user's mistake. The command line prints it as one line and exits with code 2."""
 
 import difflib
+import stat
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class InputError(ValueError):
-    """A value from outside is wrong. The message says what was expected, what came, and what to do."""
+    """A user's input is wrong. The message says what was expected, what was found and what to do."""
 
 
 def nearest(name: str, options: Iterable[str]) -> str:
-    """Answer a wrong name: ``no … "amc"; did you mean "acm"?`` or the list of what exists."""
+    """The hint for a wrong name: ``did you mean "acm"?``, or the list of valid names."""
     known = sorted(options)
     close = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
     if close:
-        swapped = [word for word in close if sorted(word) == sorted(name)]  # the same letters: a slip of the fingers
+        swapped = [
+            word for word in close if sorted(word) == sorted(name)
+        ]  # the same letters in another order are the most likely typing mistake
         return f'did you mean "{(swapped or close)[0]}"?'
-    return f"there are: {', '.join(known)}" if known else "there are none"
+    return f"valid names are: {', '.join(known)}" if known else "there are no valid names"
+
+
+def check_regular(path: Path) -> None:
+    """Refuse pipes, sockets and devices, which would be read for ever; what does not exist is the caller's business."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError(f"{path} is a pipe, a socket or a device; a file or a folder is needed.")

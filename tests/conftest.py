@@ -25,6 +25,13 @@ def real_graphs() -> Path:
     return REAL_GRAPHS
 
 
+@pytest.fixture(autouse=True)
+def no_trials(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open keys take their first values, without trials, except in tests that are marked to have them."""
+    if request.node.get_closest_marker("trials") is None:
+        monkeypatch.setattr("fastgtn.training.prepare.trials.OPERATIONS_PER_SECOND", 1e-9)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     reasons: dict[str, int] = {}

@@ -7,9 +7,15 @@ from fastgtn.relations import RelationStack
 
 
 def random_stack(
-    seed: int, *, num_types: int = 2, num_relations: int = 3, max_nodes: int = 5, max_edges: int = 8,
-    identity: bool = True, weighted: bool = True,
-) -> RelationStack:  # fmt: skip
+    seed: int,
+    *,
+    num_types: int = 2,
+    num_relations: int = 3,
+    max_nodes: int = 5,
+    max_edges: int = 8,
+    identity: bool = True,
+    weighted: bool = True,
+) -> RelationStack:
     """Relations between random types, some of them empty, some nodes without edges, some edges twice."""
     g = torch.Generator().manual_seed(seed)
     counts = {f"t{i}": int(torch.randint(1, max_nodes + 1, (1,), generator=g)) for i in range(num_types)}

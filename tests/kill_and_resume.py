@@ -11,7 +11,7 @@ from typing import Any
 
 from quick_config import quick
 
-from fastgtn.training import train
+from fastgtn.runs import train
 
 
 def in_child(

@@ -12,8 +12,8 @@ from typing import Any
 
 from quick_config import quick
 
-from fastgtn.training import train
-from fastgtn.training.distributed import joined
+from fastgtn.runs import train
+from fastgtn.training.team import joined
 
 
 def free_port() -> int:

@@ -1,1 +1,1 @@
-"""The tables of the paper, with our numbers beside its own."""
+"""The tables of the paper, with its numbers and ours side by side."""

@@ -10,7 +10,8 @@ from fastgtn.bench import paper
 from fastgtn.bench.cells import Cell, Plan, dataset_name, plan, reasons
 from fastgtn.bench.nodes import main_metric
 from fastgtn.bench.table import Report, Table, bold_best, spread
-from fastgtn.models.non_local import NON_LOCAL
+from fastgtn.data.metrics import Metric
+from fastgtn.nn.non_local import NON_LOCAL
 
 WITHOUT_IDENTITY = {"graph": {"identity": False}}
 
@@ -37,24 +38,30 @@ def ablation_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]
     metric = main_metric(cells)
     identity = [[dataset_name(d), *_pair(place, d, ("gtn", paper.NO_IDENTITY), metric)] for d in datasets]
     non_local = [
-        [dataset_name(d), *_pair(place, d, ("fast_gtn", "fast_gtn_non_local"), metric), _weights(attention[d]),
-         _weights([list(paper.NON_LOCAL_ATTENTION[d])] if d in paper.NON_LOCAL_ATTENTION else [])]
+        [
+            dataset_name(d),
+            *_pair(place, d, ("fast_gtn", "fast_gtn_non_local"), metric),
+            _weights(attention[d]),
+            _weights([list(paper.NON_LOCAL_ATTENTION[d])] if d in paper.NON_LOCAL_ATTENTION else []),
+        ]
         for d in datasets
-    ]  # fmt: skip
+    ]
     ours, theirs = "attention on non-local, hop by hop", "paper's"
     tables = [
         Table("The identity among the relations", ["dataset", "GTN", "GTN₋I"], identity),
         Table("Non-local operations", ["dataset", "without", "with", ours, theirs], non_local),
     ]
     notes = [
-        f"Test scores in points, mean ± sample standard deviation of {len(seeds)} seeds; after the stroke the paper's.",
-        "Both models of a pair have the same config, or the tuned one where the model has its own. Attention is the "
-        "mean over channels and seeds, hops in the order in which they are applied, layers parted by a semicolon.",
+        f"Test scores in points, mean ± sample standard deviation of {len(seeds)} seeds. "
+        "The paper's number follows the slash.",
+        "Both models of a pair have the same config, unless a model has a separate tuned config. Attention is the "
+        "mean over channels and seeds, hops are in the order of their application, and a semicolon separates layers.",
     ]
     values: dict[str, Any] = {
-        "seeds": list(seeds), "cells": [cell.to_json() for cell in cells],
+        "seeds": list(seeds),
+        "cells": [cell.to_json() for cell in cells],
         "non_local_attention": {dataset_name(d): weights for d, weights in attention.items()},
-    }  # fmt: skip
+    }
     return Report("Ablation", command, tables, values, notes + reasons(cells))
 
 
@@ -71,9 +78,10 @@ def non_local_attention(cell: Cell) -> list[list[float]]:
     return [np.mean(one, axis=0).tolist() for one in zip(*layers, strict=True)]
 
 
-def _pair(place: dict[tuple[str, str], Cell], dataset: str, models: tuple[str, str], metric: str) -> list[str]:
-    tests = [place[dataset, model].test(metric) for model in models]
-    texts = bold_best([spread(test) for test in tests], [None if test is None else test["mean"] for test in tests])
+def _pair(place: dict[tuple[str, str], Cell], dataset: str, models: tuple[str, str], metric: Metric) -> list[str]:
+    tests = [place[dataset, model].test(metric.name) for model in models]
+    means = [None if test is None else metric.goodness(test["mean"]) for test in tests]
+    texts = bold_best([spread(test) for test in tests], means)
     numbers = [paper.MICRO_F1.get((dataset, model)) for model in models]
     return [t if n is None else f"{t} / {n:.2f}" for t, n in zip(texts, numbers, strict=True)]
 

@@ -3,8 +3,10 @@
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import connection, get_context, parent_process
@@ -13,10 +15,11 @@ from typing import Any
 
 import torch
 
+from fastgtn.config import Config, is_path
+from fastgtn.config.config import free_keys
+from fastgtn.config.tuned_configs import model_values, recipe
 from fastgtn.errors import InputError
-from fastgtn.training.config import Config, is_path
-from fastgtn.training.recipes import model_values, recipe
-from fastgtn.training.runs import train
+from fastgtn.runs.train import train
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,16 @@ class Plan:
 
         Keys at their defaults do not count, so that a version with more keys finds the cells of one with fewer.
         """
-        free = {"fit": {"runs", "seed", "checkpoint_every", "tensorboard"}}
+        free: dict[str, set[str]] = {}
+        for section, name in (key.split(".") for key in free_keys()):
+            free.setdefault(section, set()).add(name)
         text = self.config.model_dump_json(exclude=free, exclude_defaults=True)
         return f"{dataset_name(self.dataset)}-{self.model}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The result of a plan, or the reason why there is none."""
+    """The result of a plan, or the reason why it is missing."""
 
     dataset: str
     model: str
@@ -60,18 +65,26 @@ class Cell:
 
 
 def plan(
-    dataset: str, model: str, *, runs: int, seed: int, extra: Mapping[str, Any] | None = None, as_model: str = "",
+    dataset: str,
+    model: str,
+    *,
+    runs: int,
+    seed: int,
+    extra: Mapping[str, Any] | None = None,
+    as_model: str = "",
     recipe_of: str = "",
-) -> Plan:  # fmt: skip
-    """A model with its tuned config, or with defaults where there is none.
+    tuned: bool = True,
+) -> Plan:
+    """A model with its tuned config, or with the defaults if there is none.
 
     Args:
         extra: Nested values over the config.
         as_model: Another name in the table.
         recipe_of: The dataset whose tuned config is taken, if it is not the one of that name.
+        tuned: Use tuned configs; otherwise the defaults that a new graph would get.
     """
-    base = recipe(model, recipe_of or dataset)
-    if not base and model == "fast_gtn_non_local":
+    base = recipe(model, recipe_of or dataset) if tuned else {}
+    if tuned and not base and model == "fast_gtn_non_local":
         base = recipe("fast_gtn", dataset)  # the same model but for the one relation
     place = str(Path(dataset).resolve()) if is_path(dataset) else dataset
     fit = {"fit": {"runs": runs, "seed": seed}}
@@ -80,21 +93,35 @@ def plan(
 
 
 def run_cells(
-    plans: Sequence[Plan], out: Path, *, data_dir: Path | None = None, jobs: int = 1,
+    plans: Sequence[Plan],
+    out: Path,
+    *,
+    data_dir: Path | None = None,
+    jobs: int = 1,
     done: Callable[[Cell], None] | None = None,
-) -> list[Cell]:  # fmt: skip
-    """Run all plans, `jobs` at a time; what is finished in `out` is read, and what was begun goes on."""
+) -> list[Cell]:
+    """Run all plans, `jobs` at a time. Finished results in `out` are read, and unfinished ones are resumed.
+
+    Each plan runs in one thread, so that the number of jobs changes no figure.
+    """
     if jobs < 1:
         raise InputError(f"--jobs is {jobs}; it must be at least 1.")
     run = partial(run_cell, out=out, data_dir=data_dir)
     if jobs == 1:
-        return _gathered(map(run, plans), done)
+        with _one_thread():
+            return _gathered(map(run, plans), done)
     with ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker) as pool:
-        return _gathered(pool.map(run, plans), done)
+        try:
+            return _gathered(pool.map(run, plans), done)
+        except BrokenProcessPool:
+            raise InputError(
+                "one of the parallel processes was ended from outside, perhaps because memory ran out: run the same "
+                "command again, with fewer --jobs if need be. Finished results are kept, and unfinished ones resume."
+            ) from None
 
 
 def run_cell(one: Plan, out: Path, data_dir: Path | None = None) -> Cell:
-    """Train what is missing of a cell; what cannot be run is a cell with a reason."""
+    """Train the missing seeds of a cell. A cell that cannot be run stores the reason."""
     folder = out / one.folder_name
     try:
         summary = train(one.config, out=folder, resume=folder.exists(), data_dir=data_dir)
@@ -124,6 +151,17 @@ def _gathered(cells: Iterable[Cell], done: Callable[[Cell], None] | None) -> lis
         if done is not None:
             done(cell)
     return found
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Dense products add in another order when they are shared among threads, so their last bits differ."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _begin_worker() -> None:

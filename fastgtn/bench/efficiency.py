@@ -17,9 +17,9 @@ from fastgtn.bench.measure import interleaved, peak_memory
 from fastgtn.bench.table import Report, Table
 from fastgtn.data import NodeTask, load
 from fastgtn.errors import InputError
-from fastgtn.models import GTN, FastGTN, Features
+from fastgtn.nn import GTN, FastGTN, Features
 from fastgtn.relations import RelationStack
-from fastgtn.training.files import read_json, write_json
+from fastgtn.runs.files import read_json, write_json
 
 WAYS = {"explicit": "GTN, explicit", "implicit": "GTN, implicit", "fast_gtn": "FastGTN"}
 
@@ -40,10 +40,14 @@ class Sizes:
 
 
 def efficiency_cells(
-    datasets: Sequence[str], sizes: Sizes, out: Path, *, data_dir: Path | None = None,
+    datasets: Sequence[str],
+    sizes: Sizes,
+    out: Path,
+    *,
+    data_dir: Path | None = None,
     done: Callable[[dict[str, Any]], None] | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Measure each dataset in one go, ways taking turns; what is in `out` already is read."""
+) -> list[dict[str, Any]]:
+    """Measure each dataset in one process with the variants taking turns. Stored results in `out` are reused."""
     cells = []
     for dataset in datasets:
         text = json.dumps([str(dataset), asdict(sizes), torch.get_num_threads()])
@@ -78,9 +82,14 @@ def measure(dataset: str, sizes: Sizes, data_dir: Path | None = None) -> dict[st
         seconds = interleaved(candidates, sizes.rounds)
         measured[phase] = {way: {"seconds": seconds[way], "bytes": peak_memory(candidates[way])} for way in candidates}
     return {
-        "dataset": dataset_name(dataset), "nodes": raw.num_nodes, "edges": raw.num_edges,
-        "threads": torch.get_num_threads(), "sizes": asdict(sizes), "reason": reason, **measured,
-    }  # fmt: skip
+        "dataset": dataset_name(dataset),
+        "nodes": raw.num_nodes,
+        "edges": raw.num_edges,
+        "threads": torch.get_num_threads(),
+        "sizes": asdict(sizes),
+        "reason": reason,
+        **measured,
+    }
 
 
 def efficiency_report(cells: Sequence[dict[str, Any]], sizes: Sizes, *, command: str) -> Report:
@@ -90,8 +99,8 @@ def efficiency_report(cells: Sequence[dict[str, Any]], sizes: Sizes, *, command:
     notes = [
         f"Path length {sizes.path_length}, {sizes.num_channels} channels, width {sizes.hidden}, one layer without "
         f"non-local operations, all nodes, {torch.get_num_threads()} threads; medians of {sizes.rounds} rounds in "
-        "which the ways take turns, of fewer for what takes minutes. Memory is what one pass adds at its peak.",
-        "The paper's factors are of its own two programs on PPI, the largest gap that it found.",
+        "in which the variants take turns; slow variants have fewer rounds. Memory is the additional peak of one pass.",
+        "The paper's factors compare its own two programs on PPI, where it found the largest difference.",
     ]
     notes += [f"{c['dataset']}: explicit GTN was not run: {c['reason']}" for c in measured if c["reason"]]
     notes += [f"{c['dataset']}: not run: {c['reason']}" for c in cells if "inference" not in c]
@@ -103,6 +112,7 @@ def _models(features: Features, stack: RelationStack, sizes: Sizes) -> tuple[dic
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         words: dict[str, Any] = {"path_length": sizes.path_length, "num_channels": sizes.num_channels}
+        words |= {"aggregate": "concat", "dropout": 0.0}  # as in the paper, and comparable pass by pass
         gtn = GTN(features, sizes.hidden, stack.relations, **words)
         fast = FastGTN(features, sizes.hidden, stack.relations, **words)
     explicit = ExplicitGTN(gtn, max_memory=1e9 * sizes.max_gigabytes)

@@ -14,15 +14,16 @@ from torch_geometric.nn import GCNConv, MixHopConv
 
 from fastgtn.bench.cells import dataset_name
 from fastgtn.bench.table import Report, Table
+from fastgtn.config import Config
+from fastgtn.config.tuned_configs import model_values, recipe
 from fastgtn.data import NodeTask, load
 from fastgtn.errors import InputError
-from fastgtn.models import GTN, FastGTN, NodeClassifier
-from fastgtn.models.conversions import from_gcn, from_mixhop
+from fastgtn.nn import GTN, FastGTN, NodeClassifier
+from fastgtn.nn.conversions import from_gcn, from_mixhop
 from fastgtn.relations import RelationStack
-from fastgtn.training import Config, fit
-from fastgtn.training.files import write_json, write_whole
+from fastgtn.runs import fit
+from fastgtn.runs.files import write_json, write_whole
 from fastgtn.training.fit import predict_logits
-from fastgtn.training.recipes import model_values, recipe
 
 SAMPLES = 50
 ROW_STACK = {"graph": {"normalize": "row", "empty_rows": "self"}}
@@ -44,7 +45,7 @@ class Case:
 def exactness_cases(
     datasets: Sequence[str], *, epochs: int, seed: int = 0, data_dir: Path | None = None
 ) -> tuple[list[Case], list[str]]:
-    """GTN on every dataset; GCN and MixHop where there is one relation. Also what could not be compared."""
+    """GTN on every dataset, GCN and MixHop on graphs with one relation, and the cases that could not be compared."""
     cases, skipped = [], []
     for dataset in datasets:
         name = dataset_name(dataset)
@@ -105,7 +106,7 @@ def convolution_case(kind: str, dataset: str, graph: HeteroData, task: NodeTask,
 
 
 def exactness_report(cases: Sequence[Case], skipped: Sequence[str], out: Path, *, command: str) -> Report:
-    """The table, and beside it the numbers and a drawing in `out`."""
+    """The table; the numbers and a figure are written to `out`."""
     values = {"cases": [vars(case) for case in cases]}
     write_json(out / "exactness.json", values)
     if cases:

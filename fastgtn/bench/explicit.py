@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from fastgtn.models import GTN, Features
+from fastgtn.nn import GTN, Features
 from fastgtn.relations import RelationStack
 
 
@@ -11,7 +11,7 @@ class ExplicitGTN(nn.Module):
     r"""One layer of GTN by way of its learned graphs, with the weights of a :class:`GTN`; the same function.
 
     Args:
-        max_memory: Bytes that the learned graphs may take; larger ones are refused before they are built.
+        max_memory: Memory limit of the learned graphs in bytes; larger ones are refused before they are built.
     """
 
     def __init__(self, gtn: GTN, *, max_memory: float) -> None:
@@ -31,6 +31,9 @@ class ExplicitGTN(nn.Module):
         one_each = torch.eye(C, dtype=z.dtype)  # channel c reads the graph of channel c
         degree = graphs.propagate(torch.ones_like(wide[:, :, :1]), one_each)
         total = degree + gamma  # the rows of the learned graph sum to one, or to zero
-        out = (graphs.propagate(wide, one_each) + gamma * wide) / torch.where(total > 0, total, 1.0)
+        messages = graphs.propagate(wide, one_each)
+        if self.gtn.scales is not None:
+            messages = self.gtn.scales[:, None] * messages
+        out = (messages + gamma * self.gtn.own_inputs(features)) / torch.where(total > 0, total, 1.0)
         result: Tensor = self.gtn.aggregates[0](out)
         return result

@@ -7,17 +7,18 @@ from fastgtn.bench import paper
 from fastgtn.bench.ablation import WITHOUT_IDENTITY
 from fastgtn.bench.cells import Cell, Plan, plan
 from fastgtn.bench.nodes import nodes_report
+from fastgtn.bench.paper import title_of
 from fastgtn.bench.table import Report, Table
 from fastgtn.data import archive
-from fastgtn.data.oag import make_oag
-from fastgtn.data.oag_shape import oag_shape
-from fastgtn.training.model_titles import title_of
+from fastgtn.data.metrics.ranking import MRR, NDCG
+from fastgtn.data.synthetic.oag import make_oag
+from fastgtn.data.synthetic.oag.shape import oag_shape
 
 MODELS = ("mlp", "node2vec", "gcn", "gat", "rgcn", "hgt", paper.NO_IDENTITY, "gtn", "fast_gtn")
 
 
 def made_graph(shape: str, folder: Path, *, scale: float, seed: int, progress: Callable[[str], None]) -> Path:
-    """The archive of an OAG-shaped graph, made where it is not there yet."""
+    """The archive of an OAG-shaped graph, which is generated if it does not exist."""
     oag_shape(shape, scale)  # refuse names and sizes first
     size = "" if scale == 1 else f"-x{scale:g}".replace(".", "_")
     path = folder / f"{shape}{size}-seed-{seed}"
@@ -41,12 +42,15 @@ def large_plans(
 
 
 def large_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -> Report:
-    """Scores of all models, then the paper's on the real graphs, which are not to be had."""
+    """Scores of all models, then the paper's on the real graphs, which are no longer public."""
     report = nodes_report(cells, command=command, seeds=seeds)
-    header = ["model", *(f"{name} {metric}" for name in paper.OAG for metric in ("NDCG", "MRR"))]
-    rows = [[title_of(model), *(f"{score:.2f}" for score in scores)] for model, scores in paper.TABLE_2.items()]
+    header = ["model", *(f"{name} {metric}" for name in paper.OAG for metric in (NDCG.title, MRR.title))]
+    rows = [
+        [title_of(model), *(f"{score:.2f}" for pair in pairs for score in pair)]
+        for model, pairs in paper.TABLE_2.items()
+    ]
     note = (
-        "The graphs were made, with the sizes and the schema of OAG: scores are comparable with each other, not "
+        "The graphs were generated with the sizes and schema of OAG. Scores are comparable with each other, but not "
         "with the paper's, which are of the real graphs."
     )
     tables = [*report.tables, Table("The paper's table 2, real OAG", header, rows)]

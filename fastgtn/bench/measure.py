@@ -1,4 +1,4 @@
-"""Timing that survives a noisy machine: candidates take turns, medians are compared, memory is watched."""
+"""Timing on a noisy machine: candidates take turns, medians are compared, and memory is measured."""
 
 import ctypes
 import os
@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-_PATIENCE = 30  # seconds: what takes longer in all rounds together takes part in fewer of them
+_PATIENCE = 30  # seconds: a candidate that would take longer in total has fewer rounds
 
 
 def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Median seconds of each candidate; one run of each per round, after one to warm up if there are several.
 
-    Slow candidates take part in the first rounds only, at least in one.
+    Slow candidates take part only in the first rounds, but at least in one.
     """
     first = {name: _seconds(run) for name, run in candidates.items()}
     if rounds == 1:
@@ -41,7 +41,7 @@ def peak_memory(run: Callable[[], object]) -> float:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * page
 
-    ctypes.CDLL(None).malloc_trim(0)  # memory that earlier runs freed would hide what this one takes
+    ctypes.CDLL(None).malloc_trim(0)  # memory that earlier runs freed would hide the memory of this one
     before = peak = resident()
     done = threading.Event()
 

@@ -9,31 +9,31 @@ from scipy import stats
 
 from fastgtn.bench import paper
 from fastgtn.bench.cells import Cell, dataset_name, reasons
+from fastgtn.bench.paper import title_of
 from fastgtn.bench.table import Report, Table, bold_best, spread
-from fastgtn.training.model_titles import title_of
-
-METRICS = {"micro_f1": "micro-F1", "macro_f1": "macro-F1"}
-RANKING = {"ndcg": "NDCG", "mrr": "MRR"}
+from fastgtn.data import metrics
 
 
 def nodes_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -> Report:
     """The tables of all cells."""
-    metrics = RANKING if main_metric(cells) == "ndcg" else METRICS
+    shown = metrics.headline({main_metric(cells).name, *scored(cells)})
     compared = [one for dataset in _datasets(cells) if (one := compare([c for c in cells if c.dataset == dataset]))]
-    tables = [_scores(cells, metric) for metric in metrics]
+    tables = [_scores(cells, metrics.named(name)) for name in shown]
     if compared:
         tables.append(_comparison(compared))
     listed = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} … {seeds[-1]}"
     notes = [
-        f"Test scores in points, mean ± sample standard deviation of the seeds {listed}; the best of a dataset in "
-        "bold; after the stroke the paper's number. Epochs and configs were chosen on validation scores."
+        f"Test scores in points, mean ± sample standard deviation of the seeds {listed}; the best of a dataset is "
+        "bold, and the paper's number follows the slash. Epochs and configs were chosen on validation scores."
     ]
     if any(cell.dataset in paper.HERE for cell in cells):
-        notes.append(f"The paper also has {', '.join(paper.ABSENT)}, whose data are not to be had in the paper's form.")
+        notes.append(f"The paper also has {', '.join(paper.ABSENT)}, whose data are not available in the paper's form.")
     values = {
-        "seeds": list(seeds), "cells": [cell.to_json() for cell in cells], "comparisons": compared,
+        "seeds": list(seeds),
+        "cells": [cell.to_json() for cell in cells],
+        "comparisons": compared,
         "paper": {f"{c.dataset}/{c.model}": paper.MICRO_F1.get((c.dataset, c.model)) for c in cells},
-    }  # fmt: skip
+    }
     return Report("Node classification", command, tables, values, notes + reasons(cells))
 
 
@@ -47,10 +47,10 @@ def compare(cells: Sequence[Cell]) -> dict[str, Any] | None:
     others = [cell for cell in cells if cell.summary and cell.model not in paper.OURS]
     if not mine or not others:
         return None
-    ours = max(mine, key=lambda cell: cell.summary["val"][metric]["mean"])
-    other = max(others, key=lambda cell: cell.summary["test"][metric]["mean"])
-    first, second = np.array(ours.scores(metric)), np.array(other.scores(metric))
-    result = {"dataset": dataset_name(ours.dataset), "metric": metric, "ours": ours.model, "baseline": other.model}
+    ours = max(mine, key=lambda cell: metric.goodness(cell.summary["val"][metric.name]["mean"]))
+    other = max(others, key=lambda cell: metric.goodness(cell.summary["test"][metric.name]["mean"]))
+    first, second = np.array(ours.scores(metric.name)), np.array(other.scores(metric.name))
+    result = {"dataset": dataset_name(ours.dataset), "metric": metric.name, "ours": ours.model, "baseline": other.model}
     return result | paired(first, second)
 
 
@@ -66,28 +66,35 @@ def paired(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> dict[st
     return {"difference": float(differences.mean()), "p_t_test": t_test, "p_wilcoxon": wilcoxon}
 
 
-def main_metric(cells: Sequence[Cell]) -> str:
-    return "ndcg" if any(cell.test("ndcg") for cell in cells) else "micro_f1"
+def main_metric(cells: Sequence[Cell]) -> metrics.Metric:
+    """The metric by which these cells are compared."""
+    return metrics.main_metric(scored(cells)) or metrics.named("micro_f1")
+
+
+def scored(cells: Sequence[Cell]) -> set[str]:
+    """The names of all metrics that some cell has."""
+    return {name for cell in cells if cell.summary for name in cell.summary["test"]}
 
 
 def _datasets(cells: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.dataset for cell in cells))
 
 
-def _scores(cells: Sequence[Cell], metric: str) -> Table:
+def _scores(cells: Sequence[Cell], metric: metrics.Metric) -> Table:
     datasets, models = _datasets(cells), list(dict.fromkeys(cell.model for cell in cells))
     place = {(cell.dataset, cell.model): cell for cell in cells}
     columns = []
     for dataset in datasets:
         found = [place.get((dataset, model)) for model in models]
-        tests = [None if cell is None else cell.test(metric) for cell in found]
-        texts = bold_best([spread(test) for test in tests], [None if test is None else test["mean"] for test in tests])
-        if metric == "micro_f1":
+        tests = [None if cell is None else cell.test(metric.name) for cell in found]
+        means = [None if test is None else metric.goodness(test["mean"]) for test in tests]
+        texts = bold_best([spread(test) for test in tests], means)
+        if metric.name == "micro_f1":
             numbers = [paper.MICRO_F1.get((dataset, model)) for model in models]
             texts = [t if n is None else f"{t} / {n:.2f}" for t, n in zip(texts, numbers, strict=True)]
         columns.append(texts)
     rows = [[title_of(model), *(column[n] for column in columns)] for n, model in enumerate(models)]
-    return Table((METRICS | RANKING)[metric], ["model", *(dataset_name(d) for d in datasets)], rows)
+    return Table(metric.title, ["model", *(dataset_name(d) for d in datasets)], rows)
 
 
 def _comparison(compared: Sequence[dict[str, Any]]) -> Table:

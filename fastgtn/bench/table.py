@@ -1,4 +1,4 @@
-"""A table with its remarks: Markdown for people, plain values for machines."""
+"""A table with remarks, as Markdown and as plain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from fastgtn.bench.measure import markdown
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a benchmark; cells are what is printed."""
+    """One table of a benchmark; cells are the printed texts."""
 
     title: str
     header: list[str]
@@ -21,7 +21,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """All that one benchmark has to say: tables, remarks, and the numbers behind them."""
+    """The output of one benchmark: tables, remarks and the underlying numbers."""
 
     title: str
     command: str

@@ -1,4 +1,4 @@
-"""`fastgtn report`: one page about one run, or about several side by side."""
+"""`fastgtn report`: one page about one run or several runs."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -6,38 +6,56 @@ from typing import Annotated
 
 import typer
 
+from fastgtn.cli import complete
 from fastgtn.cli.output import emit_json, say, stderr
 from fastgtn.cli.train import AsJson, DataDir
+from fastgtn.cli.use_run import Graph, is_link_run
 from fastgtn.errors import InputError
-from fastgtn.insight.plots import check_plots, write_plots
-from fastgtn.insight.report import write_report
-from fastgtn.insight.report.page import check_free
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, or folders of single seeds.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…",
+            help="Run folders, or folders of single seeds.",
+            autocompletion=complete.run_folders,
+        ),
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The page; else report.html in the first run.")
+        Path | None, typer.Option("--out", "-o", help="The page to write. Default: report.html in the first run.")
     ] = None,
     plots: Annotated[Path | None, typer.Option(help="Also draw the figures as PNG and SVG into this folder.")] = None,
-    nodes: Annotated[int, typer.Option(help="How many nodes can be looked up.", min=0, max=5000)] = 200,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    nodes: Annotated[int, typer.Option(help="Number of nodes that can be looked up.", min=0, max=5000)] = 200,
+    graph: Graph = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that shows what was learned; it opens from the disk and needs no network.
+    """Write an HTML page that shows what was learned. It needs no network.
 
     Example: fastgtn report runs/imdb-fast_gtn-0 runs/imdb-gtn-0 --out imdb.html
     """
     missing = [str(run) for run in runs if not run.is_dir()]
     if missing:
-        raise InputError(f"there is no run folder {missing[0]}.")
+        raise InputError(f"the run folder {missing[0]} does not exist.")
+    if any(is_link_run(run) for run in runs):
+        from fastgtn.cli.links.use import report_link_run
+
+        report_link_run(
+            runs, out, plots=plots, nodes=nodes, graph=graph, data_dir=data_dir, force=force, as_json=as_json
+        )
+        return
+    from fastgtn.report import write_report
+    from fastgtn.report.figures.run import check_plots, write_plots
+    from fastgtn.report.page import check_free
+
     place = runs[0] / "report.html" if out is None else out
     check_free(place, force=force)
     if plots is not None:
         check_plots(plots, force=force)
     with stderr.status("reading the runs") if stderr.is_terminal else nullcontext():
-        tables = write_report(runs, place, nodes=nodes, data_dir=data_dir, force=force)
+        tables = write_report(runs, place, nodes=nodes, graph=graph, data_dir=data_dir, force=force)
         drawn = [] if plots is None else write_plots(tables, plots)
     size = place.stat().st_size
     if as_json:

@@ -1,21 +1,34 @@
-"""`fastgtn evaluate` and `fastgtn predict`: what a trained run is good for."""
+"""The command `fastgtn evaluate`, and the arguments of all commands that use a trained run."""
 
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fastgtn.cli.output import emit_json, say, stderr
-from fastgtn.cli.train import TITLES, AsJson, DataDir
-from fastgtn.data import load
+from fastgtn.cli import complete
+from fastgtn.cli.output import emit_json, say
+from fastgtn.cli.train import AsJson, DataDir, balance_line, before_shift
 from fastgtn.errors import InputError
-from fastgtn.training.load_run import load_run
-from fastgtn.training.predictions import check_format, write_table
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of one seed.")]
-Seed = Annotated[int | None, typer.Option(help="Which seed of the run; else the best on validation.")]
-Graph = Annotated[str | None, typer.Option(help="Another graph of the same schema, seen in training or not.")]
+RunFolder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run folder, or the folder of one seed.", autocompletion=complete.run_folders),
+]
+Seed = Annotated[int | None, typer.Option(help="A seed of the run. Default: the best one on validation.")]
+Graph = Annotated[
+    str | None, typer.Option(help="Another graph of the same schema, or the graph of the training in its new place.")
+]
+
+
+def check_folder(run: Path) -> None:
+    """Refuse a mistyped run folder before torch is imported."""
+    if not run.is_dir():
+        raise InputError(f"the run folder {run} does not exist.")
+
+
+def is_link_run(run: Path) -> bool:
+    """Whether a run folder holds a link model, decided by its files before anything heavy is imported."""
+    return (run / "link.json").is_file() or any(run.glob("seed-*/link.json"))
 
 
 def evaluate_command(
@@ -30,50 +43,24 @@ def evaluate_command(
 
     Example: fastgtn evaluate runs/imdb-fast_gtn-0 --split val
     """
-    trained = load_run(run, seed=seed)
-    if graph is None:
-        data, task = trained.load_graph(data_dir=data_dir)
-    else:
-        data, other = load(graph, data_dir=data_dir, seed=trained.config.split_seed)
-        if other is None:
-            raise InputError(f"{graph} has no labels to score against: use fastgtn predict.")
-        task = other
-    scores = trained.evaluate(data, task, split=split)
+    check_folder(run)
+    if is_link_run(run):
+        from fastgtn.cli.links.use import evaluate_link_run
+
+        evaluate_link_run(run, split=split, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json)
+        return
+    from fastgtn.data.metrics import headline, shown, title_of
+    from fastgtn.runs.load import load_run
+
+    trained = load_run(run, seed=seed, graph=graph, data_dir=data_dir)
+    scores = trained.evaluate(split)
     if as_json:
         emit_json({"run": str(trained.folder), "split": split, **scores})
-    else:
-        say(split, " · ".join(f"{TITLES[name]} {100 * value:.2f}" for name, value in scores.items()))
-
-
-def predict_command(
-    run: RunFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The table to write: .parquet or .csv.")],
-    graph: Graph = None,
-    seed: Seed = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the table if it exists.")] = False,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write predictions with probabilities for all nodes of the target type.
-
-    Example: fastgtn predict runs/imdb-fast_gtn-0 --graph new.npz --out predictions.csv
-    """
-    check_format(out)
-    if out.exists() and not force:
-        raise InputError(f"{out} exists already: choose another name, or allow overwriting (--force).")
-    if not out.parent.is_dir():
-        raise InputError(f"the folder {out.parent} does not exist: make it first.")
-    trained = load_run(run, seed=seed)
-    data, task = load(graph or trained.config.dataset, data_dir=data_dir, seed=trained.config.split_seed)
-    if task is not None and task.target != trained.schema.target:
-        task = None
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        table = trained.predict(data, task)
-    for note in notes:
-        stderr.print(f"note: {note.message}", markup=False)
-    write_table(table, out)
-    if as_json:
-        emit_json({"run": str(trained.folder), "rows": table.num_rows, "columns": table.column_names, "out": str(out)})
-    else:
-        say("saved", f"{out} · {table.num_rows:,} nodes of type {trained.schema.target}")
+        return
+    order = dict.fromkeys([*headline(scores, first=trained.chosen_by), *scores])
+    say(split, " · ".join(f"{title_of(name)} {shown(name, scores[name])}" for name in order))
+    if (majority := trained.majority(split)) is not None:
+        say("balance", balance_line(trained.facts["balance"], majority, split))
+    if "val_before_label_shift" in trained.facts:
+        words = "these scores are after label shift; the epoch was chosen before it, with val"
+        say("shift", f"{words} {before_shift([trained.facts])}")

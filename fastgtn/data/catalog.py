@@ -1,16 +1,19 @@
-"""Which graphs there are and where: the data folder, names, the statistics that the paper prints."""
+"""The catalog of graphs: the data folder, dataset names, and the statistics of the paper."""
+
+from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch_geometric.data import HeteroData
-
-from fastgtn.data import archive
-from fastgtn.data.decode import Labels
-from fastgtn.data.planted import make_planted
-from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError, nearest
+
+if TYPE_CHECKING:  # names and paths are looked up without importing torch
+    from torch_geometric.data import HeteroData
+
+    from fastgtn.data.archive.decode import Labels
+    from fastgtn.data.task import NodeTask
 
 BUILT_IN = "planted"
 
@@ -29,7 +32,7 @@ class PaperStatistics:
 
 
 PAPER = {
-    "dblp": PaperStatistics(18405, 67496, 334, 4, 800, 400, 2857),  # a slip of the pen: the data have 67946 edges
+    "dblp": PaperStatistics(18405, 67496, 334, 4, 800, 400, 2857),  # a typing error: the data have 67946 edges
     "acm": PaperStatistics(8994, 25922, 1902, 3, 600, 300, 2125),
     "imdb": PaperStatistics(12772, 37288, 1256, 3, 300, 300, 2339),
     "oag-cs": PaperStatistics(1116163, 28427508, 768, 3505, 147769, 33582, 46711),
@@ -50,30 +53,42 @@ def load(
     """Load a graph and its task: by name from the data folder, from an archive's path, or the built-in "planted".
 
     Args:
-        seed: Draws the validation split where the archive has none; it does not change the graph.
-        val_fraction: Share of the training nodes that are then drawn.
+        seed: Seed of the validation split if the archive has none; it does not change the graph.
+        val_fraction: Share of the training nodes that is drawn in that case.
     """
     path = locate(name_or_path, data_dir=data_dir)
-    return make_planted() if path is None else archive.read(path, val_fraction=val_fraction, seed=seed)
+    if path is None:
+        from fastgtn.data.synthetic.planted import make_planted
+
+        return make_planted()
+    from fastgtn.data import archive
+
+    return archive.read(path, val_fraction=val_fraction, seed=seed)
 
 
 def load_labels(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> tuple[HeteroData, Labels | None]:
-    """Load a graph with its labels as they are stored, even where they make no valid task: for looking and checking."""
+    """Load a graph with its labels as stored, even if they do not form a valid task, to inspect and check it."""
+    from fastgtn.data import archive
+    from fastgtn.data.archive.decode import Labels
+
     path = locate(name_or_path, data_dir=data_dir)
     if path is not None:
         return archive.read_labels(path)
-    graph, task = make_planted()
+    graph, task = load(BUILT_IN)
+    assert task is not None
     return graph, Labels.of(task)
 
 
 def checksum(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> str:
     """The sha256 of a graph's content, for the record of a run."""
+    from fastgtn.data import archive
+
     path = locate(name_or_path, data_dir=data_dir)
-    return archive.content_checksum(*make_planted()) if path is None else archive.checksum(path)
+    return archive.content_checksum(*load(BUILT_IN)) if path is None else archive.checksum(path)
 
 
 def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> Path | None:
-    """The archive that a name or a path means; None for the built-in graph."""
+    """The archive of a name or path, or None for the built-in graph."""
     text, path = str(name_or_path), Path(name_or_path)
     if text == BUILT_IN:
         return None
@@ -82,20 +97,27 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
     found = available(data_dir)
     if text in found:
         return found[text]
+    links = _archives(data_folder(data_dir) / "links")
+    ending = [path for name, path in links.items() if name == text or name.endswith(f"_{text}")]
+    if len(ending) == 1:
+        return ending[0]
     if _is_archive(path):
         return path
     folder = data_folder(data_dir)
     if text in PAPER:
         raise InputError(
-            f'the dataset "{text}" is not in {folder}: bring it in with "fastgtn data import" or "make" '
-            "(docs/importing.md), or name another folder with --data-dir."
+            f'the dataset "{text}" is not in {folder}: import it with "fastgtn data import" or "make" '
+            "(docs/importing.md), or choose another folder with --data-dir."
         )
     raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, {*found, *PAPER, BUILT_IN})} (fastgtn data ls)')
 
 
 def available(data_dir: str | Path | None = None) -> dict[str, Path]:
-    """The archives in the data folder by name, the built-in graph not among them."""
-    folder = data_folder(data_dir)
+    """The archives in the data folder by name, without the built-in graph."""
+    return _archives(data_folder(data_dir))
+
+
+def _archives(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         return {}
     archives = (path for path in sorted(folder.iterdir()) if _is_archive(path) and path.name[0] != ".")
@@ -103,12 +125,12 @@ def available(data_dir: str | Path | None = None) -> dict[str, Path]:
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """Where graphs are looked for: `data_dir`, else FASTGTN_DATA, else ../shared/data, else the user's cache."""
+    """The data folder: `data_dir`, else FASTGTN_DATA, else ../shared/data, else the user's cache."""
     named = data_dir or os.environ.get("FASTGTN_DATA")
     if named:
         folder = Path(named).expanduser()
         if not folder.is_dir():
-            raise InputError(f"the data folder {folder} does not exist: see --data-dir and FASTGTN_DATA.")
+            raise InputError(f"the data folder {folder} does not exist: set --data-dir or FASTGTN_DATA.")
         return folder
     beside_the_source = Path(__file__).resolve().parents[3] / "shared" / "data"
     if beside_the_source.is_dir():

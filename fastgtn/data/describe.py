@@ -1,4 +1,4 @@
-"""What a graph consists of, in numbers that a person or a program can read."""
+"""Statistics of a graph."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.decode import Labels
+from fastgtn.data.archive.decode import Labels
 
 
 @dataclass(frozen=True)
 class NodeTypeInfo:
-    """One node type: `features` is the width, 0 without features; `isolated` nodes receive and send no edge."""
+    """One node type. `features` is the width, 0 without features; `isolated` nodes have no edges."""
 
     nodes: int
     features: int
@@ -24,7 +24,7 @@ class NodeTypeInfo:
 
 @dataclass(frozen=True)
 class RelationInfo:
-    """One relation: edges run from source to target; the degree of a target counts its incoming edges."""
+    """One relation. Edges point from source to target; the degree of a target counts its incoming edges."""
 
     source: str
     target: str
@@ -37,7 +37,7 @@ class RelationInfo:
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """A graph's statistics. Edges of a homogeneous graph are counted undirected, as the literature does."""
+    """A graph's statistics. Edges of a homogeneous graph are counted as undirected, as in the literature."""
 
     name: str
     nodes: int
@@ -61,7 +61,7 @@ class GraphInfo:
 
 
 def describe(graph: HeteroData, labels: Labels | None) -> GraphInfo:
-    """Count a graph and its labels; labels of the test split are not looked at.
+    """Compute the statistics of a graph and its labels. Labels of the test split are not read.
 
     Raises:
         InputError: For labels that do not fit their kind or their classes.
@@ -76,10 +76,14 @@ def describe(graph: HeteroData, labels: Labels | None) -> GraphInfo:
     if labels is not None:
         names = labels.classes()
         task = {
-            "classes": len(names), "kind": labels.kind, "target": labels.target, "train": len(labels.train),
-            "val": None if labels.val is None else len(labels.val), "test": len(labels.test),
-            "class_counts": _class_counts(labels, names),
-        }  # fmt: skip
+            "classes": len(names),
+            "kind": labels.kind,
+            "target": labels.target,
+            "train": len(labels.train),
+            "val": None if labels.val is None else len(labels.val),
+            "test": len(labels.test),
+            "class_counts": {} if labels.kind == "number" else _class_counts(labels, names),
+        }
     return GraphInfo(
         name=str(getattr(graph, "name", "graph")),
         nodes=nodes,
@@ -130,7 +134,7 @@ def _relation(graph: HeteroData, edge_type: tuple[str, str, str]) -> RelationInf
 
 
 def _relation_key(graph: HeteroData, edge_type: tuple[str, str, str]) -> str:
-    """The name alone where it is unique, as in every archive of ours; else with its node types."""
+    """The name of the relation, with its node types if the name is not unique."""
     alike = sum(name == edge_type[1] for _, name, _ in graph.edge_types)
     return edge_type[1] if alike == 1 else " ".join(edge_type)
 

@@ -1,4 +1,4 @@
-"""From a matrix of numbers to the tensor a graph carries: sparse where most numbers are zero."""
+"""Convert a matrix to the feature tensor of a graph: sparse if most numbers are zero."""
 
 from typing import Any
 
@@ -9,15 +9,35 @@ from torch import Tensor
 
 from fastgtn.errors import InputError
 
+LARGEST = float(np.finfo(np.float32).max)
 SPARSE_UP_TO = 0.1  # bags of words have 0.2–6 % non-zeros; above a tenth a dense product is faster
 
 
 def feature_tensor(matrix: Any, *, what: str) -> Tensor:
-    """Turn an array or a scipy matrix into float32, CSR where at most a tenth of it is non-zero.
+    """Convert an array or scipy matrix to float32, as CSR if at most a tenth of it is non-zero.
 
     Args:
-        what: Names the features in the message about missing numbers.
+        what: Description of the features for the error message about missing numbers.
     """
+    matrix = _checked(matrix, what)
+    size = matrix.shape[0] * matrix.shape[1]
+    nonzero = matrix.count_nonzero() if sp.issparse(matrix) else np.count_nonzero(matrix)
+    return _tensor(matrix, is_sparse=bool(size and nonzero <= SPARSE_UP_TO * size))
+
+
+def laid_out_tensor(matrix: Any, *, what: str, is_sparse: bool) -> Tensor:
+    """The same matrix in the requested layout."""
+    return _tensor(_checked(matrix, what), is_sparse=is_sparse)
+
+
+def _tensor(matrix: Any, *, is_sparse: bool) -> Tensor:
+    if is_sparse:
+        return csr_tensor(matrix)
+    dense = matrix.toarray() if sp.issparse(matrix) else matrix
+    return torch.from_numpy(np.array(dense, np.float32, order="C"))
+
+
+def _checked(matrix: Any, what: str) -> Any:
     if not sp.issparse(matrix):
         matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
@@ -26,16 +46,11 @@ def feature_tensor(matrix: Any, *, what: str) -> Tensor:
                 f"got shape {list(matrix.shape)} of type {matrix.dtype}."
             )
     _check_finite(matrix, what)
-    size = matrix.shape[0] * matrix.shape[1]
-    nonzero = matrix.count_nonzero() if sp.issparse(matrix) else np.count_nonzero(matrix)
-    if size and nonzero <= SPARSE_UP_TO * size:
-        return csr_tensor(matrix)
-    dense = matrix.toarray() if sp.issparse(matrix) else matrix
-    return torch.from_numpy(np.array(dense, np.float32, order="C"))
+    return matrix
 
 
 def csr_tensor(matrix: Any) -> Tensor:
-    """The same matrix as a float32 CSR tensor, columns sorted, zeros left out."""
+    """The same matrix as a float32 CSR tensor, with sorted columns and without zeros."""
     csr = sp.csr_matrix(matrix, dtype=np.float32, copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()
@@ -44,12 +59,18 @@ def csr_tensor(matrix: Any) -> Tensor:
         torch.from_numpy(csr.indices.astype(np.int64)),
         torch.from_numpy(csr.data),
         size=csr.shape,
-        check_invariants=False,  # scipy has just built it; saying so silences a warning
+        check_invariants=False,  # scipy built it, so it is valid; the argument silences a warning
     )
 
 
 def _check_finite(matrix: Any, what: str) -> None:
+    """Numbers are stored as float32, where 1e300 is infinite: what counts is whether they fit there."""
     values = matrix.data if sp.issparse(matrix) else matrix
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        count = int((~np.isfinite(values)).sum())
-        raise InputError(f"{what}: {count} values are NaN or infinite; replace or remove them in the file.")
+    if values.dtype.kind != "f" or not values.size:
+        return
+    low, high = float(values.min()), float(values.max())  # NaN if there is one
+    if not max(-low, high) <= LARGEST:
+        count = int((~(np.abs(values) <= LARGEST)).sum())
+        raise InputError(
+            f"{what}: {count} values are NaN, infinite or beyond 3.4e38; replace, rescale or remove them in the file."
+        )

@@ -1,5 +1,6 @@
 """Labels, classes and splits as a user gives them: turned into tensors, or refused with the reason."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -19,12 +20,14 @@ LARGEST_LABEL = 2**53  # whole numbers above it are not exact as floats
 
 
 def label_tensor(labels: Numbers, kind: Kind) -> Tensor:
-    """Labels as int64 [N], or as float32 [N, C] of zeros and ones for kind "multi"."""
+    """Labels as int64 [N], or as float32 [N, C]: zeros and ones for kind "multi", any for "number" (NaN = none)."""
     if kind not in get_args(Kind):
         raise InputError(f'no task kind "{kind}"; {nearest(kind, get_args(Kind))}')
     array = _array(labels)
     if array.dtype.kind not in "biuf":
         raise InputError(f'labels of a "{kind}" task must be numbers, not {array.dtype} {list(array.shape)}.')
+    if kind == "number":
+        return _numbers(array)
     if array.ndim != (2 if kind == "multi" else 1):
         expected = "[N, classes], zeros and ones" if kind == "multi" else "[N], one class per node"
         raise InputError(f'labels of a "{kind}" task cannot have shape {list(array.shape)}; expected {expected}.')
@@ -42,8 +45,30 @@ def label_tensor(labels: Numbers, kind: Kind) -> Tensor:
     return torch.from_numpy(np.require(array, np.int64, ["C", "W"]))
 
 
-def class_names(labels: Tensor, names: Sequence[str] | None, num_classes: int | None) -> tuple[str, ...]:
+def _numbers(array: Array) -> Tensor:
+    if array.ndim not in (1, 2):
+        raise InputError(
+            f'labels of a "number" task cannot have shape {list(array.shape)}; expected [N], or [N, outputs].'
+        )
+    values = torch.from_numpy(np.require(array, np.float32, ["C", "W"]))
+    if bool(values.isinf().any()):
+        raise InputError('labels of a "number" task must be finite in single precision, NaN = none; found infinity.')
+    return values if values.dim() == 2 else values[:, None]
+
+
+def is_labelled(labels: Tensor, kind: Kind) -> Tensor:
+    """Which nodes have a label; a node of kind "multi" always counts, for it may have none of the labels."""
+    if kind == "number":
+        return ~labels.isnan().any(1)
+    return labels >= 0 if labels.dim() == 1 else torch.ones(len(labels), dtype=torch.bool)
+
+
+def class_names(
+    labels: Tensor, names: Sequence[str] | None, num_classes: int | None, *, kind: Kind = "single"
+) -> tuple[str, ...]:
     """The name of each class, numbers where none are given; labels and declared classes must agree."""
+    if kind == "number" and not bool(is_labelled(labels, kind).any()):
+        raise InputError(f"none of the {len(labels)} nodes has a number to learn from: NaN means none.")
     if labels.dim() == 1 and not bool((labels >= 0).any()):
         raise InputError(f"none of the {len(labels)} nodes has a label: number the classes 0, 1, 2 …; −1 means none.")
     found = labels.size(1) if labels.dim() == 2 else int(labels.max()) + 1
@@ -52,7 +77,12 @@ def class_names(labels: Tensor, names: Sequence[str] | None, num_classes: int | 
         raise InputError(f"labels have {found} classes but {expected} are declared: make the two agree.")
     if expected > MOST_CLASSES:
         raise InputError(f"{expected:,} classes are too many: number them 0, 1, 2 …, at most {MOST_CLASSES:,}.")
-    return tuple(names) if names is not None else tuple(str(c) for c in range(expected))
+    if names is None:
+        return tuple(str(c) for c in range(expected))
+    if len(set(names)) < len(names):
+        repeated = Counter(names).most_common(1)[0][0]
+        raise InputError(f'the class name "{repeated}" is used twice or more: give every class a different name.')
+    return tuple(names)
 
 
 def node_numbers(split: Numbers | None, num_nodes: int, what: str) -> Tensor:
@@ -70,22 +100,22 @@ def node_numbers(split: Numbers | None, num_nodes: int, what: str) -> Tensor:
     return torch.from_numpy(np.require(nodes, np.int64, ["C", "W"]))
 
 
-def check_splits(splits: dict[str, Tensor], labels: Tensor) -> None:
-    """Refuse splits that share or repeat a node, hold one without label, or leave nothing to train on."""
+def check_splits(splits: dict[str, Tensor], labels: Tensor, *, kind: Kind = "single") -> None:
+    """Refuse splits that share or repeat a node, contain an unlabelled node, or have no training nodes."""
     seen = torch.zeros(len(labels), dtype=torch.bool)
     for name, nodes in splits.items():
         if bool(seen[nodes].any()) or torch.bincount(nodes).gt(1).any():
             raise InputError(f"the {name} split repeats a node or shares one with another split: keep them apart.")
         seen[nodes] = True
-        if labels.dim() == 1 and bool((labels[nodes] < 0).any()):
-            missing = int((labels[nodes] < 0).sum())
+        missing = int((~is_labelled(labels[nodes], kind)).sum())
+        if missing:
             raise InputError(f"{missing} nodes of the {name} split have no label: label or remove them.")
     if not len(splits["train"]):
         raise InputError("the train split is empty: at least one labelled node is needed.")
 
 
 def _array(values: Numbers) -> Array:
-    """As numpy sees it; what has no type of its own, such as rows of different lengths, becomes objects."""
+    """Convert to a numpy array; rows of different lengths become objects."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense()
         return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)

@@ -1,11 +1,13 @@
-"""What the algebra refuses at its door, in the words of the user who knocked."""
+"""Checks of the user's input to the algebra of relations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fastgtn.errors import InputError
+from fastgtn.relations.layout.valid import LARGEST
 
 
 def check_edge_index(edge_index: Tensor, name: str, num_sources: int, num_targets: int) -> None:
@@ -18,7 +20,7 @@ def check_edge_index(edge_index: Tensor, name: str, num_sources: int, num_target
         )
     if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
         raise InputError(
-            f'relation "{name}": edge_index must hold integers, but got {edge_index.dtype}. Use edge_index.long().'
+            f'relation "{name}": edge_index must contain integers, but got {edge_index.dtype}. Use edge_index.long().'
         )
     for row, side, count in ((0, "source", num_sources), (1, "target", num_targets)):
         if not edge_index.size(1):
@@ -60,12 +62,68 @@ def check_channels(h: Tensor, num_nodes: int, num_channels: int) -> None:
         )
 
 
+def check_counts(num_nodes: Mapping[str, int]) -> None:
+    """Refuse node counts that are not whole numbers from 0 on, and more nodes than an int32 can number."""
+    for node_type, count in num_nodes.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+            raise InputError(f'num_nodes of "{node_type}" must be a whole number, at least 0, but got {count!r}.')
+    if sum(num_nodes.values()) > LARGEST:
+        raise InputError(f"a stack can have at most {LARGEST:,} nodes, but got {sum(num_nodes.values()):,}.")
+
+
+def check_hop(h: Tensor, filters: Tensor, num_cols: int, num_relations: int) -> None:
+    """Refuse features and filters that do not fit the matrices of a hop."""
+    if h.dim() != 3 or h.size(0) != num_cols or filters.shape != (h.size(1), num_relations):
+        raise InputError(
+            f"a hop over {num_cols} nodes and {num_relations} relations takes features [{num_cols}, C, d] and filters "
+            f"[C, {num_relations}], but got {tuple(h.shape)} and {tuple(filters.shape)}."
+        )
+
+
+def check_shape(num_rows: int, num_cols: int, num_relations: int) -> None:
+    """Refuse sizes that no matrix has."""
+    if not (0 <= num_rows <= LARGEST and 0 <= num_cols <= LARGEST and 0 <= num_relations <= LARGEST):
+        raise InputError(
+            f"an operator has 0 … {LARGEST:,} rows, columns and relations, but got {num_rows}, {num_cols} and "
+            f"{num_relations}."
+        )
+
+
+def check_part(shape: tuple[int, int], relations: int, expected: tuple[int, int, int], *, loops: bool = False) -> None:
+    """Refuse edges or self-loops that belong to an operator of another size."""
+    num_rows, num_cols, num_relations = expected
+    fits = relations == num_relations and num_rows <= num_cols if loops else relations <= num_relations
+    if shape != (num_rows, num_cols) or not fits:
+        raise InputError(
+            f"an operator of {num_rows} rows, {num_cols} columns and {num_relations} relations got "
+            f"{'self-loops' if loops else 'edges'} of {shape[0]} rows, {shape[1]} columns and {relations} relations."
+        )
+
+
+def check_values(values: Tensor, num_edges: int, first: int) -> None:
+    """Refuse weights that are not one real number per edge."""
+    if values.shape != (num_edges,) or not values.is_floating_point() or first < 0:
+        raise InputError(
+            f"edges need one real number each, shape [{num_edges}], and a first relation of at least 0, but got "
+            f"{values.dtype} {tuple(values.shape)} and {first}."
+        )
+
+
+def check_times(times: Tensor, num_edges: int) -> None:
+    """Refuse times that are not one number of double precision per edge."""
+    if times.shape != (num_edges,) or times.dtype != torch.float64:
+        raise InputError(
+            f"edges need one float64 time each, shape [{num_edges}], NaN for edges that are always there, but got "
+            f"{times.dtype} {tuple(times.shape)}."
+        )
+
+
 def check_non_negative(smallest: float, why: str) -> None:
     """Refuse negative weights where a degree is needed."""
     if smallest < 0:
         raise InputError(
             f"{why} needs edge weights ≥ 0, but the smallest is {smallest:.4g}. "
-            "Drop negative edges, take absolute values, or put them into a relation of their own."
+            "Drop negative edges, take absolute values, or move them into a separate relation."
         )
 
 

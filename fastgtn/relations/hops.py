@@ -1,4 +1,4 @@
-"""The hops of a model over a graph: all rows, or only the rows that the wanted nodes depend on."""
+"""The hops of a model over a graph: all rows, or only the rows that the requested nodes depend on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastgtn.relations.schema import Relation
 class Hops:
     """K linear maps in product order: the first computes the targets, the last reads the inputs.
 
-    With wanted rows, hop k computes exactly the rows that hop k-1 reads, nothing is sampled. Rows are
+    With requested rows, hop k computes exactly the rows that hop k-1 reads; nothing is sampled. Rows are
     numbered so that those of hop k-1 come first in hop k: the targets are the first rows everywhere.
     """
 

@@ -1,5 +1,7 @@
 """What the entries of a relation are divided by."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,3 +19,14 @@ def column_sums(edges: Edges) -> Tensor:
     places = segments.edge_relations() * segments.num_cols + segments.col.long()
     sums = torch.zeros(segments.num_relations * segments.num_cols, dtype=torch.float64, device=places.device)
     return sums.index_add(0, places, edges.values.double())[places]
+
+
+def jointly_divided(edges: Sequence[Edges], num_nodes: int) -> list[Edges]:
+    """Entries over the roots of the row sum and the column sum of their nodes in all relations, and one for itself."""
+    rows, columns = (torch.ones(num_nodes, dtype=torch.float64) for _ in range(2))
+    for some in edges:
+        values = some.values.double()
+        rows = rows.to(values.device).index_add(0, some.segments.edge_rows(), values)
+        columns = columns.to(values.device).index_add(0, some.segments.col.long(), values)
+    roots = [(rows[some.segments.edge_rows()] * columns[some.segments.col.long()]).sqrt() for some in edges]
+    return [some.divided(root) for some, root in zip(edges, roots, strict=True)]

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fastgtn.relations.compile import kernel
+from fastgtn.errors import InputError
+from fastgtn.relations.kernels.compile import kernel
+from fastgtn.relations.layout.segments import Segments
 from fastgtn.relations.operator import Edges, Operator
-from fastgtn.relations.segments import Segments
 
 
 class Coordinates(NamedTuple):
@@ -23,6 +24,7 @@ def coordinates(operator: Operator, relation: int) -> Coordinates:
     """One relation with its implicit self-loops written out."""
     places, parts = [], []
     for edges in operator.edges:
+        edges.segments.check()
         mine = (edges.segments.edge_relations() + edges.first == relation).nonzero()[:, 0]
         rows, cols = edges.segments.edge_rows()[mine], edges.segments.col[mine].long()
         places.append(rows * operator.num_cols + cols)
@@ -38,6 +40,7 @@ def mix(operator: Operator, filters: Tensor) -> Operator:
     r"""Build :math:`Q_c = \sum_t \alpha_{ct} A_t` for every channel, with gradients for the filters."""
     places, parts = [], []
     for edges in operator.edges:
+        edges.segments.check()
         places.append(edges.segments.edge_rows() * operator.num_cols + edges.segments.col.long())
         weights = filters[:, edges.columns]
         parts.append(weights[:, edges.segments.edge_relations()] * edges.values.to(filters.dtype))  # [C, E]
@@ -50,7 +53,7 @@ def mix(operator: Operator, filters: Tensor) -> Operator:
 
 
 def _coalesced(places: list[Tensor], parts: list[Tensor], num_cols: int) -> list[Coordinates]:
-    """Add up what falls on the same place ``row * num_cols + col``; one matrix per row of the values."""
+    """Add values at the same position ``row * num_cols + col``; one matrix per row of the values."""
     place, index = torch.cat(places).unique(return_inverse=True)
     values = torch.cat(parts, 1)
     sums = values.new_zeros(values.size(0), place.numel()).index_add(1, index, values)
@@ -60,6 +63,8 @@ def _coalesced(places: list[Tensor], parts: list[Tensor], num_cols: int) -> list
 
 def compose(left: Operator, right: Operator) -> Operator:
     """Multiply relation by relation, :math:`A_t B_t`, with gradients for the values of both."""
+    if left.num_cols != right.num_rows:
+        raise InputError(f"a product needs as many rows as columns, but got {right.num_rows} and {left.num_cols}.")
     shape = (left.num_rows, right.num_cols)
     pairs = zip(_matrices(left), _matrices(right), strict=True)
     return _stacked([_product(a, b, left.num_rows, left.num_cols, right.num_cols) for a, b in pairs], shape)
@@ -123,7 +128,7 @@ class _Product(torch.autograd.Function):
         ctx.pattern = pattern
         ctx.save_for_backward(a, b)
         out = np.empty(len(pattern[5]), a.detach().numpy().dtype)
-        _product_values(*pattern, a.detach().numpy(), b.detach().numpy(), out)
+        _product_values(pattern, a.detach().numpy(), b.detach().numpy(), out)
         return torch.from_numpy(out)
 
     @staticmethod
@@ -132,7 +137,7 @@ class _Product(torch.autograd.Function):
         a, b = ctx.saved_tensors
         a_grad, b_grad = torch.empty_like(a), torch.zeros_like(b)
         arrays = (t.detach().contiguous().numpy() for t in (a, b, grad, a_grad, b_grad))
-        _product_gradients(*ctx.pattern, *arrays)
+        _product_gradients(ctx.pattern, *arrays)
         return None, a_grad, b_grad
 
 
@@ -166,10 +171,8 @@ def _pattern(
 
 
 @kernel
-def _product_values(
-    a_ptr: np.ndarray, a_col: np.ndarray, b_ptr: np.ndarray, b_col: np.ndarray, ptr: np.ndarray, col: np.ndarray,
-    columns: int, a: np.ndarray, b: np.ndarray, out: np.ndarray,
-) -> None:  # fmt: skip
+def _product_values(pattern: tuple[Any, ...], a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    a_ptr, a_col, b_ptr, b_col, ptr, col, columns = pattern
     row = np.zeros(columns, out.dtype)
     for i in range(len(ptr) - 1):
         for e in range(a_ptr[i], a_ptr[i + 1]):
@@ -182,9 +185,9 @@ def _product_values(
 
 @kernel
 def _product_gradients(
-    a_ptr: np.ndarray, a_col: np.ndarray, b_ptr: np.ndarray, b_col: np.ndarray, ptr: np.ndarray, col: np.ndarray,
-    columns: int, a: np.ndarray, b: np.ndarray, grad: np.ndarray, a_grad: np.ndarray, b_grad: np.ndarray,
-) -> None:  # fmt: skip
+    pattern: tuple[Any, ...], a: np.ndarray, b: np.ndarray, grad: np.ndarray, a_grad: np.ndarray, b_grad: np.ndarray
+) -> None:
+    a_ptr, a_col, b_ptr, b_col, ptr, col, columns = pattern
     row = np.zeros(columns, grad.dtype)
     for i in range(len(ptr) - 1):
         for g in range(ptr[i], ptr[i + 1]):

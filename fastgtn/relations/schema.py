@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-ANY = "*"  # the node type of relations that join nodes of all types
+ANY = "*"  # the node type of relations that connect nodes of all types
 
 
 class Relation(NamedTuple):

@@ -11,14 +11,16 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from fastgtn.errors import InputError, nearest
+from fastgtn.notebook import html_table
 from fastgtn.relations import products
 from fastgtn.relations.build import EdgeList, assemble, edges_of_data, edges_of_hetero
-from fastgtn.relations.checks import check_channels, check_filters, check_nodes, check_non_negative
+from fastgtn.relations.checks import check_channels, check_counts, check_filters, check_nodes, check_non_negative
 from fastgtn.relations.hops import Hops
 from fastgtn.relations.matrix import RelationMatrix
-from fastgtn.relations.normalize import column_sums, row_sums
+from fastgtn.relations.normalize import column_sums, jointly_divided, row_sums
 from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.schema import ANY, IDENTITY, Relation
+from fastgtn.relations.times import Times
 
 EmptyRows = Literal["self", "zero"]
 
@@ -29,7 +31,7 @@ class RelationStack:
 
     :math:`A_t[i, j]` weighs the message from node j to node i. Nodes of all types share one numbering, type
     after type. A sampled batch and a learned meta-path graph are stacks as well. A stack never changes, and
-    holds on to nothing of the graph it was built from.
+    keeps no reference to the graph it was built from.
     """
 
     node_types: tuple[str, ...]
@@ -37,21 +39,37 @@ class RelationStack:
     relations: tuple[Relation, ...]
     operator: Operator
 
+    def __post_init__(self) -> None:
+        check_counts(dict(zip(self.node_types, self.node_counts, strict=True)))
+        shape = (self.operator.num_rows, self.operator.num_cols, self.operator.num_relations)
+        if shape != (self.num_nodes, self.num_nodes, len(self.relations)):
+            raise InputError(
+                f"{self.num_nodes} nodes and {len(self.relations)} relations do not fit an operator of "
+                f"{shape[0]} rows, {shape[1]} columns and {shape[2]} relations. Use RelationStack.from_edges."
+            )
+
     @staticmethod
     def from_hetero(
-        data: HeteroData, *, identity: bool = True, reverse: bool = False, binarize: bool = False,
+        data: HeteroData,
+        *,
+        identity: bool = True,
+        reverse: bool = False,
+        binarize: bool = False,
+        times: bool = False,
         dtype: torch.dtype = torch.float32,
-    ) -> RelationStack:  # fmt: skip
+    ) -> RelationStack:
         """From a heterogeneous graph: one relation per edge type, weighed by its `edge_weight` if it has one.
 
         Args:
             identity: Append the identity, so that paths shorter than the number of hops can be learned.
-            reverse: Add the reverse of every relation that is not its own.
+            reverse: Add the reverse of every relation that is not symmetric.
             binarize: Ignore weights.
+            times: Read the `time` of nodes and edges, for :meth:`before`.
         """
         edges, counts = edges_of_hetero(data)
+        when = Times.of_hetero(data) if times else None
         return RelationStack(
-            *assemble(edges, counts, identity=identity, reverse=reverse, binarize=binarize, dtype=dtype)
+            *assemble(edges, counts, identity=identity, reverse=reverse, binarize=binarize, dtype=dtype, times=when)
         )
 
     @staticmethod
@@ -64,9 +82,14 @@ class RelationStack:
 
     @staticmethod
     def from_edges(
-        edges: Mapping[tuple[str, str, str], EdgeList], num_nodes: Mapping[str, int], *, identity: bool = True,
-        reverse: bool = False, binarize: bool = False, dtype: torch.dtype = torch.float32,
-    ) -> RelationStack:  # fmt: skip
+        edges: Mapping[tuple[str, str, str], EdgeList],
+        num_nodes: Mapping[str, int],
+        *,
+        identity: bool = True,
+        reverse: bool = False,
+        binarize: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> RelationStack:
         """From edge lists: ``{(source, name, target): edge_index or (edge_index, edge_weight)}`` and node counts."""
         lists = {Relation(*relation): value for relation, value in edges.items()}
         return RelationStack(
@@ -129,15 +152,29 @@ class RelationStack:
 
         Args:
             empty_rows: What a row without edges becomes: ``"self"``, a self-loop of weight 1, so that the
-                node keeps its features where a relation does not apply; or ``"zero"``.
+                node keeps its features if a relation does not apply; or ``"zero"``.
         """
         self.require_non_negative("row normalisation")
         return self._with_edges([edges.divided(row_sums(edges)) for edges in self.operator.edges], empty_rows)
 
+    def log_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
+        r"""Divide every row by its sum :math:`s` and multiply it by :math:`\log(1 + s)`.
+
+        A mean over neighbours forgets how many or how much there was; here the logarithm of the sum stays, as in the
+        degree scalers of PNA (Corso et al., 2020).
+
+        Args:
+            empty_rows: As in :meth:`row_normalized`.
+        """
+        self.require_non_negative("logarithmic normalisation")
+        sums = [row_sums(edges) for edges in self.operator.edges]
+        divided = [edges.divided(s / s.log1p()) for edges, s in zip(self.operator.edges, sums, strict=True)]
+        return self._with_edges(divided, empty_rows)
+
     def symmetrically_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
         r"""Divide every entry by the roots of its row sum and its column sum, :math:`D_t^{-1/2} A_t D_t'^{-1/2}`.
 
-        Rows of well-connected nodes keep a larger sum, so degrees are not lost altogether, and hubs say less.
+        Rows of well-connected nodes keep a larger sum, so degrees are partly preserved, and hubs have less influence.
 
         Args:
             empty_rows: As in :meth:`row_normalized`.
@@ -146,6 +183,14 @@ class RelationStack:
         roots = [(row_sums(edges) * column_sums(edges)).sqrt() for edges in self.operator.edges]
         divided = [edges.divided(root) for edges, root in zip(self.operator.edges, roots, strict=True)]
         return self._with_edges(divided, empty_rows)
+
+    def jointly_normalized(self, empty_rows: EmptyRows = "zero") -> RelationStack:
+        r"""Divide every entry by the roots of both nodes' degrees in all relations, :math:`D^{-1/2} A_t D'^{-1/2}`.
+
+        Their sum is then the adjacency matrix of a graph convolution. D counts one self-loop per node.
+        """
+        self.require_non_negative("joint normalisation")
+        return self._with_edges(jointly_divided(self.operator.edges, self.num_nodes), empty_rows)
 
     def _with_edges(self, edges: list[Edges], empty_rows: EmptyRows) -> RelationStack:
         if empty_rows not in ("self", "zero"):
@@ -160,8 +205,16 @@ class RelationStack:
         edges = (replace(edges, values=torch.ones_like(edges.values)) for edges in self.operator.edges)
         return replace(self, operator=replace(self.operator, edges=tuple(edges)))
 
+    def before(self, moment: float) -> RelationStack:
+        """Only the edges that are older than a moment; edges without a time are always there.
+
+        Filter first and normalise then: degrees must not count later edges.
+        """
+        edges = tuple(edges.before(moment) for edges in self.operator.edges)
+        return replace(self, operator=replace(self.operator, edges=edges))
+
     def require_non_negative(self, why: str) -> None:
-        """Refuse negative weights, naming what needs degrees."""
+        """Refuse negative weights; the message names the operation that needs degrees."""
         check_non_negative(self.operator.smallest_value, why)
 
     def _require_same_nodes(self, other: RelationStack) -> None:
@@ -274,12 +327,22 @@ class RelationStack:
         return f"{self.num_nodes:,} nodes ({counts})"
 
     def __repr__(self) -> str:
-        lines = [f"RelationStack({self._nodes()}, {len(self)} relations, {self.num_edges:,} edges"]
+        rows = [f"  {ends}  {name}  ({stored})" for ends, name, stored in self._rows()]
+        return ",\n".join([f"RelationStack({self._size()}", *rows]) + ")"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"RelationStack: {self._size()}", ("target ← source", "relation", "stored"), self._rows())
+
+    def _size(self) -> str:
+        return f"{self._nodes()}, {len(self)} relations, {self.num_edges:,} edges"
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Ends, name and number of edges of each relation."""
         counts = torch.zeros(len(self), dtype=torch.int64)
         for edges in self.operator.edges:
             numbers = edges.segments.edge_relations().cpu()
             counts[edges.columns] = torch.bincount(numbers, minlength=edges.segments.num_relations)
-        for relation, count in zip(self.relations, counts.tolist(), strict=True):
-            stored = "implicit" if relation == IDENTITY else f"{count:,} edges"
-            lines.append(f"  {relation.target} ← {relation.source}  {relation.name}  ({stored})")
-        return ",\n".join(lines) + ")"
+        return [
+            (f"{r.target} ← {r.source}", r.name, "implicit" if r == IDENTITY else f"{count:,} edges")
+            for r, count in zip(self.relations, counts.tolist(), strict=True)
+        ]

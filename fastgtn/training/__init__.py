@@ -1,9 +1,7 @@
-"""What is run: configs, training, run folders, predictions."""
+"""Train one model on one graph with one seed."""
 
-from fastgtn.training.config import Config
-from fastgtn.training.fit import Result, fit
-from fastgtn.training.load_run import Run, load_run
+from fastgtn.training.fit import Trained, fit_inputs
 from fastgtn.training.loop import DivergedError
-from fastgtn.training.runs import train
+from fastgtn.training.prepare.screened import screen_metapaths
 
-__all__ = ["Config", "DivergedError", "Result", "Run", "fit", "load_run", "train"]
+__all__ = ["DivergedError", "Trained", "fit_inputs", "screen_metapaths"]

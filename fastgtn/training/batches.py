@@ -1,4 +1,4 @@
-"""Mini-batches (algorithm 1 of the paper): targets, the graph sampled around them, and its features, made ahead."""
+"""Mini-batches (algorithm 1 of the paper): targets, the sampled graph around them, and its features, prepared ahead."""
 
 import time
 from collections import deque
@@ -10,9 +10,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from fastgtn.models import NodeClassifier
-from fastgtn.relations import LayerSampler, NeighborSampler, RelationStack, Sampler, derived_seed
-from fastgtn.training.batch_options import BatchOptions
+from fastgtn.config.batch_options import BatchOptions
+from fastgtn.nn import NodeClassifier
+from fastgtn.relations import Sampler, derived_seed
+from fastgtn.relations.sampling.entry import samplers
+from fastgtn.relations.sampling.moments import MomentSampler
 from fastgtn.training.build import Inputs, Plan
 
 Job = TypeVar("Job")
@@ -21,7 +23,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A pass over a sampled part of the graph, and the seconds that it took to make."""
+    """A pass over a sampled part of the graph, and the seconds it took to prepare."""
 
     plan: Plan
     sampling: float  # choosing nodes and edges, and preparing them for the model
@@ -29,38 +31,36 @@ class Sampled:
 
 
 class Batcher:
-    """Makes batches of a graph for a model. The same targets and seed always give the same batch."""
+    """Prepares batches of a graph for a model. The same targets and seed always give the same batch."""
 
     def __init__(self, inputs: Inputs, model: NodeClassifier, options: BatchOptions) -> None:
         self.inputs, self.model = inputs, model
-        self.sampler = build_sampler(inputs.raw, options, model.backbone.num_hops)
+        entry, hops = samplers()[options.sampler], model.backbone.num_hops
+        self.sampler: Sampler
+        if inputs.moments is None:
+            self.sampler = entry.build(options, inputs.raw, hops)
+        else:
+            self.sampler = MomentSampler(lambda past: entry.build(options, past, hops), inputs.raw, inputs.moments)
 
     def make(self, targets: Tensor, seed: int, wanted: slice = slice(None)) -> Sampled:
-        """Sample around the targets, then keep what the wanted ones of them depend on."""
+        """Sample around the targets, then keep what the requested ones depend on."""
         started = time.perf_counter()
-        planned = self.inputs.plan_batch(self.model, self.sampler.sample(targets, seed), wanted)
+        planned = self.inputs.plan_batch(self.model.backbone, self.sampler.sample(targets, seed), wanted)
         sampled = time.perf_counter()
-        plan = planned.gather(self.inputs.features)
+        plan = planned.gather(self.inputs.features).to(self.inputs.device, pin=True)
         return Sampled(plan, sampled - started, time.perf_counter() - sampled)
 
 
-def build_sampler(stack: RelationStack, options: BatchOptions, hops: int) -> Sampler:
-    """The sampler of a config, for a model that sees so many hops far."""
-    if options.sampler == "layer":
-        return LayerSampler(stack, options.budget, max(hops, 1))
-    return NeighborSampler(stack, options.fanouts_of(hops), per_relation=options.per_relation)
-
-
 def shuffled(count: int, size: int, *seed: int) -> tuple[Tensor, ...]:
-    """Numbers 0 … count − 1 in random order, cut into batches; the last one may be smaller."""
+    """Numbers 0 … count − 1 in random order, divided into batches; the last one may be smaller."""
     draw = torch.Generator().manual_seed(derived_seed(*seed) & 0x7FFFFFFFFFFFFFFF)
     return torch.randperm(count, generator=draw).split(size)
 
 
 def made_ahead(make: Callable[[Job], Made], jobs: Sequence[Job], ahead: int) -> Generator[Made, None, None]:
-    """Make things in their order, up to `ahead` of them in threads before they are asked for.
+    """Compute values in order, up to `ahead` of them in threads before they are requested.
 
-    What is made does not depend on `ahead`. An error comes out where its thing would have; the threads end with
+    The values do not depend on `ahead`. An error is raised at the position of its value. The threads end with
     the generator.
     """
     if not ahead:

@@ -1,38 +1,35 @@
 """Train one model on one graph with one seed."""
 
-import resource
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import HeteroData
 
+from fastgtn.config import Config
 from fastgtn.data import NodeTask
-from fastgtn.errors import InputError, nearest
-from fastgtn.models import NodeClassifier
+from fastgtn.errors import InputError
+from fastgtn.nn import Backbone, NodeClassifier
+from fastgtn.relations.kernels import buffers
+from fastgtn.system import peak_memory_mb
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.config import Config
-from fastgtn.training.distributed import ALONE, Team
-from fastgtn.training.free_memory import require_memory
-from fastgtn.training.inference import logit_blocks, representations
-from fastgtn.training.label_shift import shifted_scores
-from fastgtn.training.loop import Record, State, optimise, selection_metric
-from fastgtn.training.memory import plan_memory
-from fastgtn.training.passes import plan_passes
+from fastgtn.training.device import chosen_device
+from fastgtn.training.finish import check_finish, finish, start_at_prior
+from fastgtn.training.loop import Record, State, Trainer, selection_metric
+from fastgtn.training.predict import logit_blocks, representations
+from fastgtn.training.prepare.start import freeze_filters, measure_features, rescale_messages, start_filters
 from fastgtn.training.propagation import Propagation, check_propagation
+from fastgtn.training.steps import plan_passes
+from fastgtn.training.team import ALONE, Team
 
 Watch = Callable[[State], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """A trained model with the weights of the chosen epoch, and what is known of it."""
+class Trained:
+    """A model with the weights of the chosen epoch, and the facts about its training."""
 
     config: Config
     inputs: Inputs
@@ -46,80 +43,63 @@ class Result:
     peak_memory_mb: float
     speed: dict[str, float]  # targets per second, and the shares of sampling, gathering and computing
     propagation: Propagation | None  # for GTN and FastGTN: over edges, or with unrolled rows
-
-    @property
-    def logits(self) -> Tensor:
-        """Class scores of all nodes of the target type; for very many classes rather take :meth:`logit_blocks`."""
-        return torch.cat(list(self.logit_blocks()))
-
-    def logit_blocks(self) -> Iterator[Tensor]:
-        """The same, some nodes at a time."""
-        return logit_blocks(self.model, self.representations)
-
-    @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        return {"val": self.val, "test": self.test}
-
-    @property
-    def filters(self) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
-        """The learned weights of relations of each layer, [K, C, T] in product order."""
-        return [filters().detach().numpy() for filters in self.model.backbone.hop_filters()]
-
-
-def fit(graph: HeteroData, task: NodeTask, config: Config | Mapping[str, Any] | str | Path | None = None) -> Result:
-    """Train on the training split, choose the epoch on the validation split, score the test split once.
-
-    Args:
-        config: A :class:`Config`, nested values such as ``{"model": {"name": "gtn"}}``, or a TOML file.
-    """
-    if not isinstance(config, Config):
-        config = Config.from_toml(config) if isinstance(config, str | Path) else Config.of(config or {})
-    _check_task(graph, task)
-    require_memory(plan_memory(graph, task, config), config)
-    return fit_inputs(Inputs.of(graph, config), task, config)
-
-
-def _check_task(graph: HeteroData, task: NodeTask) -> None:
-    if not isinstance(task, NodeTask):
-        raise InputError(
-            f"fit needs a task, made by NodeTask.from_labels from labels and splits, but got {type(task).__name__}."
-        )
-    if task.target not in graph.node_types:
-        raise InputError(f'the task is about "{task.target}"; {nearest(task.target, graph.node_types)}')
-    count = int(graph[task.target].num_nodes or 0)
-    highest = max((int(n.max()) for n in (task.train.nodes, task.val.nodes, task.test_nodes) if len(n)), default=-1)
-    if highest >= count:
-        raise InputError(
-            f"the task has labels of {task.target} {highest}, but the graph has {count} of them, from 0 on."
-        )
+    facts: dict[str, Any]  # the metric that chose the epoch, and what was done after training
 
 
 def fit_inputs(
-    inputs: Inputs, task: NodeTask, config: Config, *, resume: Watch | None = None, watch: Watch | None = None
-) -> Result:
-    """The same with the relations and features that several seeds share.
+    inputs: Inputs,
+    task: NodeTask,
+    config: Config,
+    *,
+    resume: Watch | None = None,
+    watch: Watch | None = None,
+    frozen: bool = False,
+) -> Trained:
+    """Train on the training split, choose the epoch on the validation split, score the test split once.
 
     Args:
-        resume: May replace the state before the first step.
-        watch: Is shown the state after every epoch.
+        resume: A function that may replace the state before the first step.
+        watch: A function that is called with the state after every epoch.
+        frozen: Keep the filters uniform: the control of a model that learns them.
     """
-    return chosen(inputs, task, config, train_inputs(inputs, task, config, resume=resume, watch=watch))
+    state = train_inputs(inputs, task, config, resume=resume, watch=watch, frozen=frozen)
+    return chosen(inputs, task, config, state)
 
 
 def train_inputs(
-    inputs: Inputs, task: NodeTask, config: Config, *, resume: Watch | None = None, watch: Watch | None = None,
+    inputs: Inputs,
+    task: NodeTask,
+    config: Config,
+    *,
+    resume: Watch | None = None,
+    watch: Watch | None = None,
     team: Team = ALONE,
-) -> State:  # fmt: skip
-    """Train and choose the epoch; the test split plays no part.
+    frozen: bool = False,
+) -> State:
+    """Train and choose the epoch, without the test split.
 
     Args:
         team: The processes that train together; each of them calls this.
     """
     check(inputs, task, config)
-    task = task.balanced() if config.fit.class_weights == "balanced" else task
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to move
+    if task.kind == "number":
+        task = task.standardized(loss=config.fit.number_loss)
+    elif config.fit.class_weights == "balanced":
+        task = task.balanced()
+    with torch.random.fork_rng(devices=[]):  # keep the caller's random state unchanged
         torch.manual_seed(config.fit.seed)
+        device = chosen_device(config.fit.device, team)
+        inputs = inputs.on(device)
         model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+        if task.has_rare_class and task.class_weights is None:
+            start_at_prior(model, task)
+        measure_features(model, inputs)
+        if frozen:
+            freeze_filters(model.backbone)
+        else:
+            start_filters(model.backbone, inputs, config.model)
+        rescale_messages(model, inputs, task)
+        model = model.to(device)
         state = State.start(model, config.fit)
         if resume is not None:
             resume(state)
@@ -127,7 +107,7 @@ def train_inputs(
         if not state.epoch:
             model.backbone.prepare(inputs.features, inputs.stack)
             if state.average is not None:
-                state.average.load_state_dict(model.state_dict())  # the mean begins with what was prepared
+                state.average.load_state_dict(model.state_dict())  # the running mean starts with the initial weights
 
         def after_epoch(state: State) -> None:
             state.seconds = time.perf_counter() - started
@@ -136,21 +116,33 @@ def train_inputs(
 
         passes = plan_passes(inputs, task, model, config, team)
         state.propagation = passes.propagation
-        optimise(state, passes, task, config.fit, after_epoch, team)
+        Trainer(state, passes, task, config.fit, team).run(after_epoch)
+    buffers.release()
     return state
 
 
 def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
-    """Refuse, before anything is written, what could not be trained."""
+    """Refuse a config that cannot be trained, before anything is written."""
+    chosen_device(config.fit.device, ALONE)
     selection_metric(task, config.fit)
-    if config.fit.label_shift == "em" and (task.kind != "single" or not len(task.val) or not len(task.test_nodes)):
-        raise InputError(
-            'fit.label_shift = "em" estimates how frequent each class is among the test nodes, of tasks with one label '
-            f'per node; this is "{task.kind}", with {len(task.val)} validation and {len(task.test_nodes)} test nodes.'
-        )
+    check_finish(task, config.fit)
+    if task.kind == "number" and config.fit.class_weights != "none":
+        raise InputError('fit.class_weights = "balanced" is for classes, but the task predicts numbers: leave it out.')
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
     check_propagation(model, config)
+    _check_sees_moments(model, inputs)
+
+
+def _check_sees_moments(model: NodeClassifier, inputs: Inputs) -> None:
+    """Refuse models to which later nodes are known beyond the edges, where the graph has moments."""
+    walks = type(model.backbone).prepare is not Backbone.prepare
+    if inputs.is_timed and (walks or model.backbone.sees_all_nodes):
+        raise InputError(
+            "the nodes have as_of, but the model compares all nodes (non-local operations) or walks along all edges "
+            "before training (Node2Vec), so it would see the future: set model.non_local.enabled = false, or "
+            "take another model."
+        )
 
 
 @torch.no_grad()
@@ -159,28 +151,34 @@ def predict_logits(model: NodeClassifier, inputs: Inputs, target: str) -> Tensor
     return torch.cat(list(logit_blocks(model, representations(model, inputs, target))))
 
 
-def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Result:
-    """Take the weights of the best epoch; here, and only here, the test split is scored."""
+def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Trained:
+    """Load the weights of the best epoch and score the test split. Nothing else scores the test split."""
     if state.best is None:
         raise InputError("no epoch was trained, so there are no weights to choose.")
-    state.model.load_state_dict(state.best.weights)
+    model = state.model
+    assert isinstance(model, NodeClassifier)
+    model.load_state_dict(state.best.weights)
+    device = model.head.weight.device
     record = state.history[state.best.epoch - 1]
-    z = representations(state.model, inputs, task.target, config.batch, seed=config.fit.seed)
-    if config.fit.label_shift == "em":
-        val, wanted = (
-            torch.cat(list(logit_blocks(state.model, z[part]))) for part in (task.val.nodes, task.test_nodes)
-        )
-        shifted_scores(val, task.val.labels, wanted).fold_into(state.model.head)
-    test = task.score_test(logit_blocks(state.model, z[task.test_nodes])) if len(task.test_nodes) else {}
-    scores = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
-    scores.pop("loss", None)
-    return Result(
-        config, inputs, state.model, state.best.epoch, scores, test, state.history, z, state.seconds, _peak_memory(),
-        state.speed.summary(), state.propagation,
-    )  # fmt: skip
-
-
-def _peak_memory() -> float:
-    """The largest resident size of this process so far, in MB; macOS counts bytes, Linux kB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2 ** (20 if sys.platform == "darwin" else 10)
+    z = representations(model, inputs.on(device), task.target, config.batch, seed=config.fit.seed)
+    model.cpu()  # what follows, and whoever gets the model, reads graphs in the memory of the processor
+    recorded = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
+    recorded.pop("loss", None)
+    scores, facts = finish(model, task, config.fit, z, recorded)
+    task = task.with_decision(facts.get("decision"))
+    test = task.score_test(logit_blocks(model, z[task.test_nodes])) if len(task.test_nodes) else {}
+    return Trained(
+        config,
+        inputs,
+        model,
+        state.best.epoch,
+        scores,
+        test,
+        state.history,
+        z,
+        state.seconds,
+        peak_memory_mb(),
+        state.speed.summary(),
+        state.propagation,
+        facts,
+    )

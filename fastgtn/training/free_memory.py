@@ -1,17 +1,17 @@
-"""How much memory there is to have, and the refusal of what would not fit."""
+"""The amount of free memory, and the refusal of a training that would not fit."""
 
 import os
 from pathlib import Path
 
+from fastgtn.config import Config
 from fastgtn.errors import InputError
-from fastgtn.training.config import Config
 from fastgtn.training.memory import SUGGESTED, MemoryPlan
 
 ROOT = Path("/")
 
 
 def free_memory(root: Path = ROOT) -> float | None:
-    """Bytes that this process may still take: what is free, within the limit of its control group; None if unknown."""
+    """Bytes that this process may still allocate, within the limit of its control group; None if unknown."""
     found = [_meminfo(root / "proc/meminfo")]
     groups = root / "sys/fs/cgroup"
     found.append(_left(groups / "memory.max", groups / "memory.current", groups / "memory.stat"))
@@ -22,12 +22,14 @@ def free_memory(root: Path = ROOT) -> float | None:
 
 
 def require_memory(plan: MemoryPlan, config: Config) -> None:
-    """Refuse a training that would not fit, with the figures and a way out."""
+    """Refuse a training that would not fit, with figures and a suggestion."""
     free = config.fit.max_memory_gb * 1e9 or free_memory()
     if free is None:
         return
     if not config.fit.max_memory_gb:
-        free /= int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # torchrun's other processes on this machine need as much
+        free /= int(
+            os.environ.get("LOCAL_WORLD_SIZE", "1")
+        )  # torchrun's other processes on this machine need the same amount
     in_batches = config.batch.size > 0
     training = plan.mini_batch if in_batches else plan.full_batch
     need = plan.graph + max(training, plan.inference)
@@ -35,13 +37,13 @@ def require_memory(plan: MemoryPlan, config: Config) -> None:
         return
     raise InputError(
         f"{'training in mini-batches' if in_batches else 'full batch'} needs about {_gb(need)}, {_gb(free)} are free: "
-        f"{_way_out(plan, config, free)} If you know better, say what may be used: fit.max_memory_gb={need / 1e9:.0f}."
+        f"{_way_out(plan, config, free)} To override this limit, set fit.max_memory_gb={need / 1e9:.0f}."
     )
 
 
 def _way_out(plan: MemoryPlan, config: Config, free: float) -> str:
     if plan.graph > free:
-        return f"the graph alone needs about {_gb(plan.graph)}, so take a larger machine or a part of the graph."
+        return f"the graph alone needs about {_gb(plan.graph)}, so use a larger machine or a part of the graph."
     if plan.graph + plan.inference > free and config.batch.eval != "batches":
         return "evaluate on sampled neighbourhoods too, set batch.size=1024 and batch.eval=batches."
     if not config.batch.size:
@@ -58,7 +60,7 @@ def _meminfo(path: Path) -> float | None:
 
 
 def _left(limit: Path, used: Path, statistics: Path) -> float | None:
-    """What a control group may still take: cached files count as used, but are given back."""
+    """Bytes left in a control group; cached files count as free."""
     try:
         most = float(limit.read_text())
         cached = dict(line.split() for line in statistics.read_text().splitlines())

@@ -1,7 +1,7 @@
-"""How much memory training takes, estimated from sizes alone before anything is built.
+"""An estimate of the memory that training needs, from sizes alone and before anything is built.
 
 The numbers per edge and the counts of tables were measured on graphs of 0.1 to 28 million edges; tests and
-`make bench-large` compare the estimate with what a run takes. What is loaded or mapped already is not counted.
+`make bench-large` compare the estimate with what a run takes. Memory that is already in use is not counted.
 """
 
 import math
@@ -11,45 +11,44 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
+from fastgtn.config import Config
+from fastgtn.config.batch_options import BatchOptions
 from fastgtn.data import NodeTask
-from fastgtn.models import NodeClassifier
-from fastgtn.models.features import Features, SparseMatrix
+from fastgtn.nn import NodeClassifier
+from fastgtn.nn.inputs.features import Features, SparseMatrix
 from fastgtn.relations import RelationStack
-from fastgtn.training.backbone_options import BackboneOptions
-from fastgtn.training.batch_options import BatchOptions
-from fastgtn.training.config import Config
-from fastgtn.training.model_options import MetaPathOptions
+from fastgtn.relations.sampling.entry import GraphSize, samplers
 
 FLOAT = 4
 BUILD, STORE, NORMALIZED = 92, 41, 16  # bytes per edge: while a stack is built, after that, and normalised beside it
 PLANNED = 65  # bytes per edge of a plan with its transpose
 PASS_TABLES = 5  # tables of hidden features that a pass without gradients holds at its peak
-GRADIENT_TABLES = 3  # those of a pass with gradients, beside one per hop
+GRADIENT_TABLES = 3  # tables of a pass with gradients, in addition to one per hop
 WEIGHT_COPIES = 7  # weights, gradients, two of Adam, the best, their mean, and one while saving
 LOGIT_COPIES = 3
 SPARSE = 40  # bytes per stored entry of gathered sparse features
 DROPPED = 1.0  # a copy of the features without what was dropped
-MOST_COUNTED_EDGES = 2e8  # degrees of larger graphs are not counted only to estimate
+MOST_COUNTED_EDGES = 2e8  # the degrees of larger graphs are not counted for an estimate
 SUGGESTED = BatchOptions(size=1024)
-PASS_BYTES = 4e9  # what one pass of inference may take; fixed, so that results do not depend on what is free just now
+PASS_BYTES = 4e9  # limit of one inference pass; fixed, so that results do not depend on the free memory
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """All that the estimate knows of a graph."""
+    """The sizes of a graph that the estimate uses."""
 
     nodes: int
     edges: int
     node_types: int
     feature_bytes: float  # of all nodes, gathered in single precision
-    embedded: int  # nodes that own a learned row
+    embedded: int  # nodes with a learned embedding
     feature_widths: int  # of all blocks together
     mean_draws: tuple[float, ...]  # of each sampling round, edges drawn by a node
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Estimated bytes beyond what the process has now."""
+    """Estimated bytes in addition to the current memory of the process."""
 
     graph: float  # relations and weights: needed in every mode
     full_batch: float
@@ -63,26 +62,27 @@ class MemoryPlan:
 
 
 def plan_memory(graph: HeteroData, task: NodeTask, config: Config) -> MemoryPlan:
-    """What training on a graph will take, in each mode; mini-batches as configured, else of a usual size."""
+    """The memory of training on a graph in each mode, with the configured batch size or a usual one."""
     batch = config.batch if config.batch.size else SUGGESTED
     batch = batch.model_copy(update={"size": min(batch.size, int(graph[task.target].num_nodes or 0))})
-    hops = hops_of(config.model)
+    hops, tables = config.model.num_hops, config.model.num_tables
     sizes = sizes_of(graph, config, batch, hops)
-    width = hidden_floats(config.model)
+    width = config.model.floats_per_node
     weights = (sizes.feature_widths + sizes.embedded) * width + config.model.hidden * task.num_classes
     copied = sizes.feature_bytes if config.features.normalize == "row" else 0.0
     everything = max(BUILD * sizes.edges, STORE * sizes.edges + copied + weights * FLOAT * WEIGHT_COPIES)
     drop = DROPPED if config.model.dropout else 0.0
     all_rows = sizes.nodes * width * FLOAT
-    messages = FLOAT * attention_floats(config.model)  # per edge
+    messages = FLOAT * config.model.floats_per_edge  # per edge
 
     full = sizes.edges * (NORMALIZED + PLANNED + messages) + sizes.feature_bytes * (1 + drop)
-    full += all_rows * (hops + GRADIENT_TABLES) + LOGIT_COPIES * FLOAT * len(task.train) * task.num_classes
-    nodes = sampled_nodes(sizes, batch, hops)
+    full += all_rows * (tables + GRADIENT_TABLES) + LOGIT_COPIES * FLOAT * len(task.train) * task.num_classes
+    size = GraphSize(sizes.nodes, sizes.node_types, batch.size, sizes.mean_draws)
+    nodes = samplers()[batch.sampler].num_nodes(batch, size, hops)
     share = nodes / max(sizes.nodes, 1)
     drawn = min(nodes * max(sizes.mean_draws, default=1.0), sizes.edges)
     mini = share * sizes.feature_bytes * (1 + batch.prefetch + drop) + drawn * (PLANNED + messages)
-    mini += share * all_rows * (hops + GRADIENT_TABLES) + LOGIT_COPIES * FLOAT * batch.size * task.num_classes
+    mini += share * all_rows * (tables + GRADIENT_TABLES) + LOGIT_COPIES * FLOAT * batch.size * task.num_classes
     mini += 4 * FLOAT * sizes.nodes * (1 + batch.prefetch)  # numbers of nodes, of each thread that samples
     one_pass = min(all_rows * PASS_TABLES + sizes.edges * (NORMALIZED + messages), PASS_BYTES)
     if config.batch.eval == "batches":
@@ -92,7 +92,7 @@ def plan_memory(graph: HeteroData, task: NodeTask, config: Config) -> MemoryPlan
 
 
 def sizes_of(graph: HeteroData, config: Config, batch: BatchOptions, hops: int) -> Sizes:
-    """The numbers of a graph; its features are not looked at, and what is wrong with it is said elsewhere."""
+    """The sizes of a graph. Its features are not read, and errors are reported elsewhere."""
     widths, entries, embedded = 0, 0.0, 0
     counts = {node_type: int(graph[node_type].num_nodes or 0) for node_type in graph.node_types}
     for node_type, count in counts.items():
@@ -105,15 +105,20 @@ def sizes_of(graph: HeteroData, config: Config, batch: BatchOptions, hops: int) 
     ends = [(edge_type[2], graph[edge_type].edge_index[1]) for edge_type in graph.edge_types]
     edges = sum(end.numel() for _, end in ends)
     return Sizes(
-        sum(counts.values()), edges * (2 if config.graph.reverse else 1), len(counts), entries, embedded, widths,
+        sum(counts.values()),
+        edges * (2 if config.graph.reverse else 1),
+        len(counts),
+        entries,
+        embedded,
+        widths,
         mean_draws(counts, ends, batch, hops, edges),
-    )  # fmt: skip
+    )
 
 
 def mean_draws(
     counts: dict[str, int], ends: list[tuple[str, Tensor]], batch: BatchOptions, hops: int, edges: int
 ) -> tuple[float, ...]:
-    """How many edges a node draws in each round: the fan-out, or all it has.
+    """The number of edges that a node draws in each round: the fan-out, or all its edges.
 
     Args:
         ends: Of each relation, the type and the numbers of the nodes at which its edges end.
@@ -129,33 +134,6 @@ def mean_draws(
         degrees[node_type] += torch.bincount(end.long().clamp(0, size - 1), minlength=size)
     degree = torch.cat(list(degrees.values())).double()
     return tuple(float(degree.clamp(max=fanout).mean()) for fanout in fanouts)
-
-
-def sampled_nodes(sizes: Sizes, batch: BatchOptions, hops: int) -> float:
-    """How many different nodes a batch has: fewer than are drawn, since some are drawn twice."""
-    if batch.sampler == "layer":
-        return min(sizes.nodes, batch.size + batch.budget * sizes.node_types * max(hops, 1))
-    drawn = float(batch.size)
-    for draws in sizes.mean_draws[: max(hops, 1)]:
-        drawn *= 1 + draws
-    return sizes.nodes * (1 - math.exp(-drawn / sizes.nodes)) if sizes.nodes else 0.0
-
-
-def hops_of(options: BackboneOptions) -> int:
-    """How far a model sees."""
-    return options.num_layers * (options.path_length if isinstance(options, MetaPathOptions) else 1)
-
-
-def hidden_floats(options: BackboneOptions) -> int:
-    """Numbers per node in one table of hidden features; relational models have several tables side by side."""
-    if isinstance(options, MetaPathOptions):
-        return options.hidden * options.num_channels
-    return options.hidden * (4 if options.name in ("hgt", "rgcn", "han", "mixhop") else 1)
-
-
-def attention_floats(options: BackboneOptions) -> int:
-    """Numbers per edge that a model holds: what each head thinks of it, with its gradient."""
-    return 4 * options.num_layers * int(getattr(options, "heads", 0))
 
 
 def stored_entries(x: Tensor) -> int:

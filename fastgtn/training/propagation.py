@@ -1,29 +1,28 @@
-"""Hop by hop over edges, or with unrolled rows: both are exact, and an estimate says which is cheaper."""
+"""Propagate over edges or with unrolled rows. Both are exact, and an estimate chooses the cheaper one."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from torch import Tensor
 
+from fastgtn.config import Config
 from fastgtn.errors import InputError
-from fastgtn.models import GTN, MetaPathModel, NodeClassifier
-from fastgtn.models.features import Features
-from fastgtn.models.unrolling import Unrolling, obstacle
-from fastgtn.relations.unrolled import TooManyPathsError
+from fastgtn.nn import MetaPathModel, NodeClassifier
+from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.path_tables.tables import Unrolling, obstacle
+from fastgtn.relations.paths.trie import TooManyPathsError
 from fastgtn.training.build import Inputs, Plan
-from fastgtn.training.config import Config
-from fastgtn.training.model_options import MetaPathOptions
 
-TABLE_BYTES = 2e9  # larger tables go to disk; fixed, so that a choice does not depend on what is free just now
-# Costs are counted in numbers gathered along edges, about half a nanosecond each. Measured beside them:
+TABLE_BYTES = 2e9  # larger tables are stored on disk; fixed, so that the choice does not depend on the free memory
+# The unit of costs is one number gathered along an edge, about half a nanosecond. Measured relative costs:
 DENSE = 0.1  # a multiply-add of a product with a weight matrix
-ONE_TIME = 3.0  # a number read while tables are computed: wide rows, and nothing is in the cache
-WITH_GRADIENT = 3  # passes that a pass and its gradient are worth
+ONE_TIME = 3.0  # a number read while tables are computed, since rows are wide and not cached
+WITH_GRADIENT = 3  # cost of a pass with its gradient, in passes
 
 
 @dataclass(frozen=True)
 class Propagation:
-    """What was chosen and why; costs are per epoch, and None where nothing had to be estimated."""
+    """The choice and its reason. Costs are per epoch, or None if no estimate was needed."""
 
     chosen: Literal["implicit", "unrolled"]
     reason: str
@@ -38,7 +37,7 @@ class Propagation:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Plans of unrolled rows for training and validation; None where edges are used."""
+    """Plans of unrolled rows for training and validation, or None if edges are used."""
 
     propagation: Propagation | None
     train: Plan | None = None
@@ -46,14 +45,14 @@ class Choice:
 
 
 def check_propagation(model: NodeClassifier, config: Config) -> None:
-    """Refuse to unroll what cannot be."""
+    """Refuse unrolling if it is not possible."""
     reason = _obstacle(model, config)
     if reason is not None and isinstance(config.model, MetaPathOptions) and config.model.propagation == "unrolled":
         raise InputError(f'model.propagation = "unrolled" is not possible; {reason}.')
 
 
 def choose(inputs: Inputs, model: NodeClassifier, config: Config, train: Tensor, val: Tensor) -> Choice:
-    """Decide for the rows of a training and its validation, and prepare them if they are unrolled."""
+    """Choose the mode for training and validation rows, and prepare unrolled rows."""
     backbone, options = model.backbone, config.model
     if not isinstance(backbone, MetaPathModel) or not isinstance(options, MetaPathOptions):
         return Choice(None)
@@ -72,7 +71,7 @@ def choose(inputs: Inputs, model: NodeClassifier, config: Config, train: Tensor,
     if propagation.chosen == "implicit":
         return Choice(propagation)
     on_disk = sum(4 * one.table_size for one in found) > TABLE_BYTES
-    plans = [_plan(one, inputs.features, on_disk=on_disk) if len(one.rows) else None for one in found]
+    plans = [_plan(one, inputs, on_disk=on_disk) if len(one.rows) else None for one in found]
     return Choice(propagation, *plans)
 
 
@@ -80,13 +79,13 @@ def _obstacle(model: NodeClassifier, config: Config) -> str | None:
     if not isinstance(model.backbone, MetaPathModel):
         return None
     if config.batch.size:
-        return "mini-batches read other edges in every step: set batch.size = 0"
+        return "mini-batches read different edges in every step: set batch.size = 0"
     return obstacle(model.backbone)
 
 
-def _plan(unrolling: Unrolling, features: Features, *, on_disk: bool) -> Plan:
+def _plan(unrolling: Unrolling, inputs: Inputs, *, on_disk: bool) -> Plan:
     rows = unrolling.compute(on_disk=on_disk)
-    return Plan(features.select(rows.inputs), rows, None)
+    return Plan(inputs.features.select(rows.inputs), rows, None).to(inputs.device)
 
 
 def _estimate(found: list[Unrolling], backbone: MetaPathModel, epochs: int, *, is_forced: bool) -> Propagation:
@@ -97,26 +96,27 @@ def _estimate(found: list[Unrolling], backbone: MetaPathModel, epochs: int, *, i
         unrolled += ONE_TIME * one.one_time_cost / epochs
     megabytes = 4e-6 * sum(one.table_size for one in found)
     is_cheaper, fits = unrolled < implicit, 1e6 * megabytes <= TABLE_BYTES
-    reason = "fewer numbers to read in an epoch"
+    reason = "it reads fewer numbers per epoch"
     if is_cheaper and not fits:
         reason = f"tables of unrolled rows would take {megabytes:,.0f} MB, more than {TABLE_BYTES / 1e6:,.0f}"
     return Propagation(
-        "unrolled" if is_forced or (is_cheaper and fits) else "implicit", "as configured" if is_forced else reason,
-        round(implicit), round(unrolled), max(one.num_paths for one in found), round(megabytes, 1),
-    )  # fmt: skip
+        "unrolled" if is_forced or (is_cheaper and fits) else "implicit",
+        "as configured" if is_forced else reason,
+        round(implicit),
+        round(unrolled),
+        max(one.num_paths for one in found),
+        round(megabytes, 1),
+    )
 
 
 def _implicit_cost(one: Unrolling, backbone: MetaPathModel) -> float:
     """Edges and features that a pass over planned hops reads."""
-    return _hidden(backbone) * one.hops.cost + DENSE * backbone.input.out_features * one.entries(one.hops.inputs)
+    return backbone.travelling_width * one.hops.cost + DENSE * backbone.input.out_features * one.entries(
+        one.hops.inputs
+    )
 
 
 def _unrolled_cost(one: Unrolling, backbone: MetaPathModel) -> float:
-    """Tables that a pass reads, what is left of them times the weights, and the own features of the rows."""
-    products = _hidden(backbone) * one.mixed_size + backbone.input.out_features * one.entries(one.rows)
+    """The cost of a pass: the tables, their products with the weights, and the rows' own features."""
+    products = backbone.travelling_width * one.mixed_size + backbone.input.out_features * one.entries(one.rows)
     return one.table_size + DENSE * products
-
-
-def _hidden(backbone: MetaPathModel) -> int:
-    """Numbers per node that travel along edges; GTN has one product XW for all channels."""
-    return backbone.input.out_features * (backbone.num_channels if isinstance(backbone, GTN) else 1)

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ from fastgtn.bench.large import MODELS as MODELS_OF_TABLE_2
 from fastgtn.bench.large import large_plans
 from fastgtn.bench.nodes import compare, nodes_report, paired
 from fastgtn.cli import app
+from fastgtn.config import Config
 from fastgtn.errors import InputError
-from fastgtn.training.config import Config
 
 QUICK = {"model": {"hidden": 8}, "fit": {"epochs": 4}}
 
@@ -75,8 +76,23 @@ def test_cells_in_other_processes_are_the_same_cells(graph_file: Path, tmp_path:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to find processes in")
 def test_workers_end_with_the_process_that_started_them(graph_file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fastgtn", "bench", "nodes", "--graph", str(graph_file), "--models", "gcn,mlp",
-               "--runs", "100000", "--jobs", "2", "--out", str(tmp_path / "bench")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "fastgtn",
+        "bench",
+        "nodes",
+        "--graph",
+        str(graph_file),
+        "--models",
+        "gcn,mlp",
+        "--runs",
+        "100000",
+        "--jobs",
+        "2",
+        "--out",
+        str(tmp_path / "bench"),
+    ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
         while not list(tmp_path.glob("bench/*/seed-0/result.json")):
             assert parent.poll() is None
@@ -86,6 +102,17 @@ def test_workers_end_with_the_process_that_started_them(graph_file: Path, tmp_pa
         parent.kill()
     while any(processes().get(pid, ("Z", 0))[0] != "Z" for pid in workers):
         time.sleep(0.1)
+
+
+def test_a_lost_worker_is_one_clear_line(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.map", lost)
+    with pytest.raises(
+        InputError, match=r"one of the parallel processes was ended from outside.* Finished results are"
+    ):
+        run_cells([plan(str(graph_file), "mlp", runs=1, seed=0)], tmp_path, jobs=2)
 
 
 def processes() -> dict[int, tuple[str, int]]:
@@ -115,9 +142,11 @@ def test_a_model_that_does_not_apply_is_marked(ring_file: Path, tmp_path: Path) 
 
 def test_ours_is_chosen_on_validation_and_meets_the_strongest_baseline() -> None:
     cells = [
-        scored("gtn", 0.9, [0.70, 0.72, 0.74]), scored("fast_gtn", 0.8, [0.80, 0.81, 0.82]),
-        scored("gcn", 0.9, [0.60, 0.60, 0.60]), scored("gat", 0.1, [0.65, 0.66, 0.61]),
-    ]  # fmt: skip
+        scored("gtn", 0.9, [0.70, 0.72, 0.74]),
+        scored("fast_gtn", 0.8, [0.80, 0.81, 0.82]),
+        scored("gcn", 0.9, [0.60, 0.60, 0.60]),
+        scored("gat", 0.1, [0.65, 0.66, 0.61]),
+    ]
     found = compare(cells)
     assert found is not None
     assert (found["ours"], found["baseline"]) == ("gtn", "gat")
@@ -188,7 +217,7 @@ def test_the_command_prints_tables_and_json_and_keeps_files(graph_file: Path, tm
     assert values["cells"][0]["model"] == "mlp"
     assert values["seeds"] == [0]
     refused = CliRunner().invoke(app, [*words, "--markdown", str(page)])
-    assert "exists already" in str(refused.exception)
+    assert "already exists" in str(refused.exception)
     assert CliRunner().invoke(app, [*words, "--markdown", str(page), "--force"]).exit_code == 0
 
 
@@ -196,7 +225,7 @@ def test_the_command_prints_tables_and_json_and_keeps_files(graph_file: Path, tm
     ("words", "message"),
     [
         (["nodes", "--models", "gnc"], 'no model "gnc"'),
-        (["nodes", "--datasets", "imdb", "--graph", "x.npz"], "give one of them"),
+        (["nodes", "--datasets", "imdb", "--graph", "x.npz"], "cannot be combined"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], message: str) -> None:

@@ -23,7 +23,12 @@ def shop() -> tuple[HeteroData, NodeTask]:
     graph["user", "visits", "shop"].edge_weight = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
     graph["shop", "visited_by", "user"].edge_index = torch.tensor([[0, 2, 1, 1, 2], [3, 0, 0, 1, 2]])
     task = NodeTask.from_labels(
-        "user", "single", torch.tensor([0, 1, 0, 1]), class_names=["old", "young"],
-        train=torch.tensor([1, 0]), val=torch.tensor([2]), test=torch.tensor([3]),
-    )  # fmt: skip
+        "user",
+        "single",
+        torch.tensor([0, 1, 0, 1]),
+        class_names=["old", "young"],
+        train=torch.tensor([1, 0]),
+        val=torch.tensor([2]),
+        test=torch.tensor([3]),
+    )
     return graph, task

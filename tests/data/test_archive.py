@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask, archive
-from fastgtn.data.arrays import ArrayFile, write_arrays
+from fastgtn.data.archive.arrays import ArrayFile, write_arrays
 from fastgtn.errors import InputError
 
 Shop = tuple[HeteroData, NodeTask]
@@ -84,7 +84,7 @@ def test_large_archives_stay_mapped_and_in_half_precision(tmp_path: Path, monkey
         graph[node_type].num_nodes, graph[node_type].x = count, torch.randn(count, 4).half()
     archive.write(tmp_path / "folder", graph, None)
     assert archive.read(tmp_path / "folder")[0]["a"].x.dtype == torch.float32
-    monkeypatch.setattr(archive, "VERIFIED_BYTES", 10)
+    monkeypatch.setattr("fastgtn.data.archive.file.VERIFIED_BYTES", 10)
     copy, _ = archive.read(tmp_path / "folder")
     for node_type in ("a", "b"):
         assert copy[node_type].x.dtype == torch.float16
@@ -120,12 +120,19 @@ def test_shared_features_stay_one_matrix(tmp_path: Path) -> None:
 def test_node_numbers_need_not_be_blocked_by_type(tmp_path: Path) -> None:
     """Nodes b a b a; the edge from node 3 (the second a) to node 0 (the first b); labels on the a nodes."""
     arrays = {
-        "num_nodes": np.array(4), "node_type": np.array([1, 0, 1, 0]), "node_type_names": np.array(["a", "b"]),
-        "edge_names": np.array(["ab"]), "edge_src_type": np.array(["a"]), "edge_dst_type": np.array(["b"]),
-        "edge_0_indptr": np.array([0, 0, 0, 0, 1]), "edge_0_indices": np.array([0]),
+        "num_nodes": np.array(4),
+        "node_type": np.array([1, 0, 1, 0]),
+        "node_type_names": np.array(["a", "b"]),
+        "edge_names": np.array(["ab"]),
+        "edge_src_type": np.array(["a"]),
+        "edge_dst_type": np.array(["b"]),
+        "edge_0_indptr": np.array([0, 0, 0, 0, 1]),
+        "edge_0_indices": np.array([0]),
         "feat_dense": np.arange(4, dtype=np.float32)[:, None],
-        "labels": np.array([-1, 0, -1, 1]), "train_idx": np.array([3, 1]), "test_idx": np.array([], np.int64),
-    }  # fmt: skip
+        "labels": np.array([-1, 0, -1, 1]),
+        "train_idx": np.array([3, 1]),
+        "test_idx": np.array([], np.int64),
+    }
     write_arrays(tmp_path / "g.npz", arrays)
     graph, task = archive.read(tmp_path / "g.npz", val_fraction=0)
     assert graph["a", "ab", "b"].edge_index.tolist() == [[1], [0]]
@@ -164,14 +171,14 @@ def test_several_labels_survive(shop: Shop, tmp_path: Path) -> None:
 
 def test_existing_files_are_kept_unless_told(shop: Shop, tmp_path: Path) -> None:
     archive.write(tmp_path / "g.npz", *shop)
-    with pytest.raises(InputError, match=r"exists already.*--force"):
+    with pytest.raises(InputError, match=r"already exists.*--force"):
         archive.write(tmp_path / "g.npz", *shop)
     archive.write(tmp_path / "g.npz", *shop, overwrite=True)
     with pytest.raises(InputError, match=r"folder .* does not exist"):
         archive.write(tmp_path / "no" / "g.npz", *shop)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match="not a graph archive and is not overwritten"):
+    with pytest.raises(InputError, match="not a graph archive, so it is not overwritten"):
         archive.write(tmp_path / "mine", *shop, overwrite=True)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
     archive.write(tmp_path / "folder", *shop)
@@ -230,12 +237,17 @@ def _flat_features(graph: HeteroData) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_nan, "NaN or infinite"), (_too_large, "NaN or infinite"), (_complex, "are torch.complex64"),
-        (_far_edge, "edges to nodes outside 0 … 2"), (_bad_name, "cannot be stored"),
-        (_short_ids, "need exactly that many"), (_long_ids, "up to 1000 characters"),
-        (_wide_shared, "one width on every node type"), (_flat_features, r"expected numbers \[3, width\]"),
+        (_nan, "NaN or infinite"),
+        (_too_large, "NaN or infinite"),
+        (_complex, "are torch.complex64"),
+        (_far_edge, "nodes must lie in 0 … 2"),
+        (_bad_name, "cannot be stored"),
+        (_short_ids, "give one entry per node"),
+        (_long_ids, "up to 1000 characters"),
+        (_wide_shared, "one width on every node type"),
+        (_flat_features, r"expected numbers \[3, width\]"),
     ],
-)  # fmt: skip
+)
 def test_a_graph_that_cannot_be_stored_leaves_no_file(
     shop: Shop, tmp_path: Path, spoil: Callable[[HeteroData], None], message: str
 ) -> None:
@@ -251,5 +263,5 @@ def test_an_empty_graph_and_a_task_about_another_graph_are_refused(shop: Shop, t
         archive.write(tmp_path / "g.npz", HeteroData(), None)
     other = HeteroData()
     other["gene"].num_nodes = 2
-    with pytest.raises(InputError, match='task is about "user" but the graph has gene'):
+    with pytest.raises(InputError, match='target type of the task is "user" but the graph has gene'):
         archive.write(tmp_path / "g.npz", other, shop[1])

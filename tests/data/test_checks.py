@@ -11,11 +11,11 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask, archive, make_planted
+from fastgtn.data.archive.decode import Labels
 from fastgtn.data.checks import check_archive, check_graph
-from fastgtn.data.decode import Labels
+from fastgtn.data.checks.finding import Finding
+from fastgtn.data.checks.leakage import measure_leaks
 from fastgtn.data.describe import describe
-from fastgtn.data.finding import Finding
-from fastgtn.data.leakage import measure_leaks
 from fastgtn.errors import InputError
 
 Shop = tuple[HeteroData, NodeTask]
@@ -117,7 +117,7 @@ def test_splits(library: tuple[HeteroData, Labels]) -> None:
     overlapping = found(check_graph(graph, replace(labels, test=train[:4])), "overlapping splits")
     assert overlapping.message == "4 nodes are in the train and in the test split."
     twice = replace(labels, train=torch.cat([train, train[:1]]))
-    assert "names a node twice" in found(check_graph(graph, twice), "overlapping splits").message
+    assert "contains a node twice" in found(check_graph(graph, twice), "overlapping splits").message
     outside = replace(labels, val=torch.tensor([77]))
     assert found(check_graph(graph, outside), "split range").severity == "error"
     assert found(check_graph(graph, replace(labels, test=none)), "splits").severity == "warning"
@@ -190,8 +190,32 @@ def test_a_relation_made_from_the_label_is_an_error(library: tuple[HeteroData, L
     add_shelves(graph, labels.labels)
     leak = found(check_graph(graph, labels), "label leakage")
     assert leak.severity == "error"
-    assert '"stands" (book → shelf) alone tell 100.0%' in leak.message
+    assert '"stands" (book → shelf) alone predict 100.0%' in leak.message
     assert "2 different neighbours" in leak.message
+
+
+def test_neighbours_that_simply_tell_a_lot_are_a_warning(library: tuple[HeteroData, Labels]) -> None:
+    """Four shelves for two genres, each with one genre only: that may be honest."""
+    graph, labels = library
+    add_shelves(graph, labels.labels + 2 * (torch.arange(60) % 3 == 0))
+    leak = found(check_graph(graph, labels), "label leakage")
+    assert (leak.severity, "100.0%" in leak.message) == ("warning", True)
+
+
+def test_a_feature_made_from_the_label_is_an_error(library: tuple[HeteroData, Labels]) -> None:
+    graph, labels = library
+    x = torch.randn(60, 3)
+    x[:, 1] = 7 - 2 * labels.labels
+    graph["book"].x, graph.meta = x, {"features": {"book": ["pages", "rating", "year"]}}
+    leak = found(check_graph(graph, labels), "label leakage")
+    assert leak.severity == "error"
+    assert 'feature "rating" of "book" is the same for all labelled nodes of a class' in leak.message
+    graph["book"].x, graph.meta = x.to_sparse_csr(), {}
+    assert '"column 1"' in found(check_graph(graph, labels), "label leakage").message
+    number = replace(labels, kind="number", labels=(3 * x[:, 2:] + 1), class_names=None)
+    assert '"column 2" of "book" rises or falls' in found(check_graph(graph, number), "label leakage").message
+    graph["book"].x = torch.where(torch.arange(60)[:, None] == int(labels.train[0]), 0, x)  # one exception is enough
+    assert check_graph(graph, labels) == []
 
 
 def test_a_relation_that_knows_few_nodes_well_is_a_note(library: tuple[HeteroData, Labels]) -> None:
@@ -214,7 +238,7 @@ def test_one_class_for_nearly_everyone_is_no_leak(library: tuple[HeteroData, Lab
     graph, labels = library
     rare = torch.zeros(60, dtype=torch.int64)
     rare[0] = 1
-    assert [finding.check for finding in check_graph(graph, replace(labels, labels=rare))] == []
+    assert [finding.check for finding in check_graph(graph, replace(labels, labels=rare))] == ["class balance"]
 
 
 def test_leaks_between_targets_and_of_several_labels(library: tuple[HeteroData, Labels]) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fastgtn.cli import app, main
 from fastgtn.data import NodeTask, archive
+from fastgtn.data.archive.file import CHECKSUMS
 from fastgtn.errors import InputError
 
 Shop = tuple[HeteroData, NodeTask]
@@ -53,8 +54,12 @@ def test_ls_survives_a_damaged_archive(folder: Path) -> None:
 def test_info_counts_types_relations_and_classes(folder: Path) -> None:
     info = run_json("info", "shop", "--data-dir", folder)
     assert info["node_types"]["user"] | {"density": 0} == {
-        "nodes": 4, "features": 2, "density": 0, "layout": "sparse", "isolated": 0,
-    }  # fmt: skip
+        "nodes": 4,
+        "features": 2,
+        "density": 0,
+        "layout": "sparse",
+        "isolated": 0,
+    }
     visits = info["relations"]["visits"]
     assert (visits["edges"], visits["weighted"], visits["max_degree"], visits["mean_degree"]) == (5, True, 2, 5 / 3)
     assert info["class_counts"] == {"old": {"train": 1, "val": 1}, "young": {"train": 1, "val": 0}}
@@ -66,7 +71,7 @@ def test_info_counts_types_relations_and_classes(folder: Path) -> None:
 
 def test_info_names_the_file_whose_labels_make_no_sense(folder: Path) -> None:
     arrays = dict(np.load(folder / "shop.npz"))
-    del arrays[archive.CHECKSUMS]
+    del arrays[CHECKSUMS]
     arrays["labels"][arrays["labels"] >= 0] = 99
     np.savez(folder / "spoiled.npz", **arrays)
     with pytest.raises(InputError, match=r"spoiled\.npz: .*classes"):
@@ -99,6 +104,15 @@ def test_check_takes_the_path_length(shop: Shop, folder: Path) -> None:
     checks = [found["check"] for found in run_json("check", folder / "town.npz", "--path-length", 1)["findings"]]
     assert checks == ["unreachable types", "features"]
     assert [found["check"] for found in run_json("check", folder / "town.npz")["findings"]] == ["features"]
+
+
+def test_make_random_schema_writes_the_graph_and_its_answer(tmp_path: Path) -> None:
+    out = tmp_path / "s.npz"
+    run_json("make", "random-schema", "--seed", "3", "--types", "4", "--paths", "2", "--out", out)
+    graph, _ = archive.read(out)
+    assert len(graph.node_types) == 4
+    assert len(graph.planted["paths"]) == 2
+    assert f"labels follow the meta-path {graph.planted['path']}" in run("info", out)
 
 
 def test_make_planted_writes_the_graph_that_was_asked_for(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import fastgtn.cli
-from fastgtn.cli.data_in import build_graph, import_graph
+from fastgtn.cli.data.build import build_graph, import_graph
 from fastgtn.data import archive
 from fastgtn.errors import InputError
 
@@ -74,8 +74,8 @@ def test_import_with_and_without_names(gtn_folder: Path, tmp_path: Path) -> None
 def test_an_existing_archive_is_replaced_only_by_force(gtn_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.npz"
     out.write_text("precious")
-    refuse("exists already", "import", "gtn", gtn_folder, "--out", out)
-    refuse("exists already", "build", EXAMPLE, "--out", out)
+    refuse("already exists", "import", "gtn", gtn_folder, "--out", out)
+    refuse("already exists", "build", EXAMPLE, "--out", out)
     assert out.read_text() == "precious"
     assert run("import", "gtn", gtn_folder, "--out", out, "--force").exit_code == 0
     assert archive.read(out)[0].num_nodes == 5
@@ -85,13 +85,13 @@ def test_mistakes_write_nothing(gtn_folder: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     out = tmp_path / "a.npz"
     refuse('no importer "gnt"; did you mean "gtn"', "import", "gnt", gtn_folder, "--out", out)
-    refuse("hgb files bring their own", "import", "hgb", gtn_folder, "--out", out, "--types", EXAMPLE)
-    refuse("does not exist: make it first", "import", "gtn", gtn_folder, "--out", tmp_path / "no" / "a.npz")
+    refuse("hgb files contain node types", "import", "hgb", gtn_folder, "--out", out, "--types", EXAMPLE)
+    refuse("does not exist: create it first", "import", "gtn", gtn_folder, "--out", tmp_path / "no" / "a.npz")
     refuse("no such file", "import", "gtn", tmp_path, "--out", out)
     refuse("no file *_adj.pkl", "import", "gaug", tmp_path / "no" / "cora", "--out", out)
     refuse("no such file", "build", tmp_path / "graph.toml", "--out", out)
     (gtn_folder / "edges.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    refuse("asks for os.system", "import", "gtn", gtn_folder, "--out", out)
+    refuse("refers to os.system", "import", "gtn", gtn_folder, "--out", out)
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask, archive
-from fastgtn.data.arrays import ArrayFile, write_arrays
+from fastgtn.data.archive.arrays import ArrayFile, write_arrays
 from fastgtn.errors import InputError
 
 Shop = tuple[HeteroData, NodeTask]
@@ -59,12 +59,12 @@ def stored(shop: Shop, tmp_path: Path) -> dict[str, np.ndarray]:
         ("task_kind", np.array("guess"), "unknown kind or node type"),
         ("node_ids_user", np.array([0.5, 1, 2, 3]), "4 texts or whole numbers"),
         ("node_ids_user", np.full(4, 0x110000, np.uint32).view("<U1"), "not text"),
-        ("format_version", np.array(99), "has format 99, this fastgtn reads up to 1"),
+        ("format_version", np.array(99), "has format 99, but this fastgtn reads up to 1"),
         ("meta_json", np.array("[1]"), "must be one JSON object"),
         ("checksums_json", np.array('{"labels": "0"}'), '"labels" differs from its checksum'),
         ("checksums_json", np.array("nonsense"), "checksums cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_hostile_arrays_are_refused(
     stored: dict[str, np.ndarray], tmp_path: Path, name: str, value: np.ndarray, message: str
 ) -> None:
@@ -109,9 +109,9 @@ def _zip(path: Path, members: dict[str, bytes]) -> None:
         ({"a.npy": _npy("{}", version=(2, 0))}, "version 1.0"),
         ({"a.npy": b"hello"}, "cannot be read"),
         ({"a.txt": b"hello"}, "is unexpected"),
-        ({}, "holds no arrays"),
+        ({}, "contains no arrays"),
     ],
-)  # fmt: skip
+)
 def test_forged_containers_are_refused_before_memory_is_taken(
     tmp_path: Path, members: dict[str, bytes], message: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_forged_containers_are_refused_before_memory_is_taken(
 
 def test_a_zip_bomb_is_refused_by_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Honest sizes, but a thousand times smaller when packed: a graph is never so empty."""
-    monkeypatch.setattr("fastgtn.data.arrays.BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr("fastgtn.data.archive.arrays.BOMB_BYTES", 1 << 20)
     write_arrays(tmp_path / "bomb.npz", {"node_type": np.zeros(1 << 24, np.int8)})
     with pytest.raises(InputError, match="unpacks to 16,777,216 bytes is refused"):
         archive.read(tmp_path / "bomb.npz")
@@ -152,7 +152,7 @@ def test_checksums_catch_a_changed_number(shop: Shop, tmp_path: Path) -> None:
 def test_an_array_that_was_not_copied_is_missing(shop: Shop, tmp_path: Path) -> None:
     archive.write(tmp_path / "folder", *shop)
     (tmp_path / "folder" / "edge_0_indptr.npy").unlink()
-    with pytest.raises(InputError, match='"edge_0_indptr" is missing: the archive was damaged, or copied only in part'):
+    with pytest.raises(InputError, match='"edge_0_indptr" is missing: the archive is damaged or was'):
         archive.read(tmp_path / "folder")
 
 

@@ -16,7 +16,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from fastgtn.data import archive
-from fastgtn.data.importers import IMPORTERS, gaug, graphsage, gtn, hgb, import_graph, planetoid, pyg
+from fastgtn.data.importers import FORMATS, gaug, graphsage, gtn, hgb, import_graph, planetoid, pyg
 from fastgtn.errors import InputError
 
 
@@ -74,7 +74,7 @@ def test_gtn_names_from_a_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="6 in all"):
         gtn.read(tmp_path / "x", types=names)
     names.write_text('relations = ["writes"]')
-    with pytest.raises(InputError, match=r"1 relations are named but edges\.pkl holds 4"):
+    with pytest.raises(InputError, match=r"1 relations are named but edges\.pkl contains 4"):
         gtn.read(tmp_path / "x", types=names)
     names.write_text("kinds = 3")
     with pytest.raises(InputError, match="nothing else"):
@@ -100,7 +100,7 @@ def test_gtn_one_matrix_is_a_homogeneous_graph(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "value", "message"),
     [
-        ("edges.pkl", 3, "must hold a list of matrices"),
+        ("edges.pkl", 3, "must contain a list of matrices"),
         ("edges.pkl", [np.eye(6), np.eye(5)], "all must be 6 × 6"),
         ("edges.pkl", [np.zeros((6, 6))], "no edges"),
         ("node_features.pkl", np.zeros((5, 2)), "5 rows but edges.pkl has 6 nodes"),
@@ -180,7 +180,7 @@ def test_planetoid_puts_test_rows_in_their_places(tmp_path: Path) -> None:
     perfect = torch.tensor([[1.0, 0], [0, 1], [0, 1]])  # node 3 is class 0, nodes 4 and 6 are class 1
     assert task.score_test(perfect)["accuracy"] == 1
     (tmp_path / "ind.tiny.test.index").write_text("4\n4\n6\n")
-    with pytest.raises(InputError, match="different node numbers"):
+    with pytest.raises(InputError, match="distinct node numbers"):
         planetoid.read(tmp_path / "ind.tiny")
 
 
@@ -247,14 +247,14 @@ def test_hgb_folder_and_zip(tmp_path: Path, zipped: bool) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("link.dat", "0\t99\t0\t1\n", "nodes that node.dat does not have, as 99"),
+        ("link.dat", "0\t99\t0\t1\n", "nodes that are not in node.dat, such as 99"),
         ("link.dat", "0\t3\n", "line 1 has 2"),
         ("link.dat", "0\t3\t0\t1\n0\t1\t0\t1\n", "more than one pair of node types"),
-        ("node.dat", "0\tHeat\t0\n0\tUp\t0\n", "names a node twice"),
+        ("node.dat", "0\tHeat\t0\n0\tUp\t0\n", "contains a node twice"),
         ("node.dat", "0\tHeat\t0\t1,2\n1\tUp\t0\t1\n", "different numbers of features"),
         ("node.dat", "x\tHeat\t0\n", "not a whole number"),
         ("node.dat", "", "it is empty"),
-        ("label.dat", "0\tHeat\t0\t-1\n", "they count from zero"),
+        ("label.dat", "0\tHeat\t0\t-1\n", "they must count from zero"),
         ("label.dat", "0\tHeat\t0\t0\n3\tAnn\t1\t0\n", "more than one type"),
     ],
 )
@@ -304,7 +304,7 @@ def test_pyg_refuses_foreign_classes_and_runs_nothing(tmp_path: Path) -> None:
         pyg.read(tmp_path / "bad.pt")
     assert not (tmp_path / "it-ran").exists()
     torch.save(torch.ones(3), tmp_path / "tensor.pt")
-    with pytest.raises(InputError, match="holds a Tensor; save one Data or HeteroData"):
+    with pytest.raises(InputError, match="contains a Tensor; save one Data or HeteroData"):
         pyg.read(tmp_path / "tensor.pt")
 
 
@@ -335,7 +335,7 @@ def test_whatever_a_malformed_file_provokes_is_one_clear_error(tmp_path: Path) -
         file.write_bytes(good)
 
 
-@pytest.mark.parametrize("kind", sorted(IMPORTERS))
+@pytest.mark.parametrize("kind", sorted(FORMATS))
 def test_every_importer_round_trips_through_an_archive(kind: str, tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
@@ -356,7 +356,7 @@ def test_every_importer_round_trips_through_an_archive(kind: str, tmp_path: Path
     else:
         source = source / "a.pt"
         torch.save(Data(x=torch.rand(3, 2), edge_index=torch.tensor([[0], [1]])), source)
-    graph, task = IMPORTERS[kind](source)
+    graph, task = import_graph(kind, source)
     archive.write(tmp_path / "out.npz", graph, task)
     stored, stored_task = archive.read(tmp_path / "out.npz")
     assert stored.node_types == graph.node_types

@@ -38,7 +38,7 @@ def test_mat_counts_from_one_and_draws_the_paper_s_shares(tmp_path: Path) -> Non
 
 
 def test_a_small_mat_file_that_becomes_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastgtn.data.arrays.BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr("fastgtn.data.archive.arrays.BOMB_BYTES", 1 << 20)
     scipy.io.savemat(tmp_path / "zeros.mat", {"Network": np.zeros((1 << 11, 1 << 11))}, do_compression=True)
     with pytest.raises(InputError, match=r"a file of 3\d,\d{3} bytes that unpacks to over [\d,]+ bytes is refused"):
         mat.read(tmp_path / "zeros.mat")
@@ -48,7 +48,7 @@ def test_a_small_mat_file_that_becomes_a_large_one_is_refused(tmp_path: Path, mo
 def test_a_mat_file_that_lies_about_its_size_is_refused_before_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, mark: bytes
 ) -> None:
-    monkeypatch.setattr("fastgtn.data.arrays.BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr("fastgtn.data.archive.arrays.BOMB_BYTES", 1 << 20)
     stream = zlib.compress(struct.pack(f"{order}II", 14, 8) + bytes(1 << 26))
     element = struct.pack(f"{order}II", 15, len(stream)) + stream
     (tmp_path / "lie.mat").write_bytes(b"MATLAB 5.0".ljust(124) + mark + element)

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from fastgtn.cli import app
 from fastgtn.data import NodeTask, archive
+from fastgtn.data.archive.arrays import ArrayFile
 from fastgtn.data.catalog import PAPER
-from fastgtn.data.oag import RELATIONS, make_oag
-from fastgtn.data.oag_shape import LEVELS, NAMES, oag_shape
+from fastgtn.data.synthetic.oag import RELATIONS, make_oag
+from fastgtn.data.synthetic.oag.shape import LEVELS, NAMES, oag_shape
 from fastgtn.errors import InputError
 
 SCALE = 0.15
@@ -165,11 +166,11 @@ def test_the_command_writes_an_archive(tmp_path: Path):
     assert graph["paper"].year.equal(made["paper"].year)
     assert graph["author"].x.equal(made["author"].x.float())
     assert graph.meta["scale"] == 0.01
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
     result = CliRunner().invoke(app, [*arguments, "--force", "--features", "float32"])
     assert result.exit_code == 0, result.output
-    assert archive.ArrayFile(out)["feat_dense"].dtype == np.float32
+    assert ArrayFile(out)["feat_dense"].dtype == np.float32
 
 
 def test_refusals(tmp_path: Path):
@@ -178,7 +179,7 @@ def test_refusals(tmp_path: Path):
     for scale in (0, -1, float("nan"), float("inf")):
         with pytest.raises(InputError, match="must be above 0"):
             make_oag("oag-nn", scale=scale)
-    with pytest.raises(InputError, match=r"leaves 66 nodes of oag-nn, fewer than 300: take at least 0\.0045"):
+    with pytest.raises(InputError, match=r"leaves 66 nodes of oag-nn, fewer than 300: use at least 0\.0045"):
         make_oag("oag-nn", scale=0.001)
     arguments = ["data", "make", "oag-nn", "--scale", "0", "--out", str(tmp_path / "g")]
     with pytest.raises(InputError, match="must be above 0"):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask, archive, load, make_planted
-from fastgtn.data.planted_features import message_matrix
+from fastgtn.data.synthetic.planted.features import message_matrix
 from fastgtn.errors import InputError
 
 EdgeType = tuple[str, str, str]

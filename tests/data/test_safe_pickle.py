@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from fastgtn.data.importers import safe_pickle
+from fastgtn.data.importers.pickles import safe_pickle
 from fastgtn.errors import InputError
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -116,7 +116,7 @@ def test_exploits_are_refused_and_run_nothing(trick: str, protocol: int, tmp_pat
         "open": Reduce(open, str(proof), "w"),
         "in_dict_key": {(1, bomb): 2},
     }[trick]
-    with pytest.raises(InputError, match=r"the pickle (asks for|holds an array of dtype)"):
+    with pytest.raises(InputError, match=r"the pickle (refers to|contains an array of dtype)"):
         safe_pickle.loads(pickle.dumps(payload, protocol))
     assert not proof.exists()
 
@@ -150,7 +150,7 @@ HOSTILE_NAMES = [
 def test_names_outside_the_list_are_refused_also_when_dotted(module: bytes, name: bytes) -> None:
     stack_global = b"\x80\x04\x8c" + bytes([len(module)]) + module + b"\x8c" + bytes([len(name)]) + name + b"\x93."
     for data in (b"\x80\x02c" + module + b"\n" + name + b"\n.", stack_global):
-        with pytest.raises(InputError, match="the pickle asks for"):
+        with pytest.raises(InputError, match="the pickle refers to"):
             safe_pickle.loads(data)
 
 
@@ -177,7 +177,7 @@ HOSTILE_BYTES = {
         b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"x.",
         "not a readable pickle",
     ),
-    "a bare function": (b"\x80\x02c_codecs\nencode\n.", "holds a _Call"),
+    "a bare function": (b"\x80\x02c_codecs\nencode\n.", "contains a Function; only numbers, text"),
     "a matrix without arrays": (b"\x80\x02cscipy.sparse\ncsr_matrix\n)\x81}b.", "without its arrays"),
     "an array without numbers": (b"\x80\x02cnumpy\nndarray\n)\x81.", "without numbers"),
     "not a pickle": (b"PK\x03\x04", "not a readable pickle"),
@@ -201,7 +201,7 @@ def test_structured_and_object_arrays_are_refused() -> None:
 def test_a_matrix_whose_columns_point_outside_is_refused() -> None:
     matrix = sp.csr_matrix(np.eye(3))
     matrix.indices = np.array([0, 1, 1_000_000], dtype=np.int32)
-    with pytest.raises(InputError, match="not a readable pickle of arrays"):
+    with pytest.raises(InputError, match='"indices" must be between 0 and 2; found 0 … 1000000'):
         safe_pickle.loads(pickle.dumps(matrix))
 
 
@@ -214,7 +214,7 @@ def test_a_tensor_storage_is_not_a_back_door(tmp_path: Path) -> None:
     proof, buffer = tmp_path / "it-ran", io.BytesIO()
     torch.save(Reduce(os.system, f"touch {proof}"), buffer, _use_new_zipfile_serialization=False)
     inner = Reduce(torch.storage._load_from_bytes, buffer.getvalue())
-    with pytest.raises(InputError, match="not a readable pickle of arrays"):
+    with pytest.raises(InputError, match=r"the pickle refers to (posix|nt)\.system"):
         safe_pickle.loads(pickle.dumps(inner))
     assert not proof.exists()
 

@@ -1,5 +1,7 @@
 """The task: splits, losses, and metrics that agree with scikit-learn."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -69,7 +71,7 @@ def test_threshold_decides_which_labels_are_predicted() -> None:
     task = make_task("multi", 2)
     labels = torch.tensor([[1.0, 1.0]])
     assert task.metrics(torch.tensor([[0.1, -0.1]]), labels)["accuracy"] == 0
-    eager = NodeTask(**{**vars(task), "threshold": 0.4})
+    eager = replace(task, threshold=0.4)
     assert eager.metrics(torch.tensor([[0.1, -0.1]]), labels)["accuracy"] == 1
 
 
@@ -140,12 +142,16 @@ def test_the_drawn_split_depends_on_the_seed_and_not_on_the_order() -> None:
         ({"class_names": ["a"]}, "labels have 2 classes but 1 are declared"),
         ({"val": None, "val_fraction": 1.5}, "val_fraction is 1.5"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_labels_and_splits(change: dict[str, object], message: str) -> None:
     good = {
-        "target": "a", "kind": "single", "labels": torch.tensor([0, 1, 0, 1]),
-        "train": torch.tensor([0]), "val": torch.tensor([1]), "test": torch.tensor([3]),
-    }  # fmt: skip
+        "target": "a",
+        "kind": "single",
+        "labels": torch.tensor([0, 1, 0, 1]),
+        "train": torch.tensor([0]),
+        "val": torch.tensor([1]),
+        "test": torch.tensor([3]),
+    }
     with pytest.raises(InputError, match=message):
         NodeTask.from_labels(**{**good, **change})  # type: ignore[arg-type]
 

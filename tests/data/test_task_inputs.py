@@ -16,10 +16,16 @@ MASK = [True, False, True, False]
 
 @pytest.mark.parametrize(
     "labels",
-    [[0, 1, 0, 1], np.array([0, 1, 0, 1], np.int8), np.array([0.0, 1.0, 0.0, 1.0]), np.array([0, 1, 0, 1], bool),
-     torch.tensor([0.0, 1.0, 0.0, 1.0]), torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=torch.bfloat16)],
+    [
+        [0, 1, 0, 1],
+        np.array([0, 1, 0, 1], np.int8),
+        np.array([0.0, 1.0, 0.0, 1.0]),
+        np.array([0, 1, 0, 1], bool),
+        torch.tensor([0.0, 1.0, 0.0, 1.0]),
+        torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=torch.bfloat16),
+    ],
     ids=["list", "int8", "whole floats", "bool", "tensor of floats", "bfloat16"],
-)  # fmt: skip
+)
 def test_labels_may_be_lists_arrays_or_whole_floats(labels: Any) -> None:
     task = NodeTask.from_labels("a", "single", labels, train=[0, 1], val=[2], test=[3])
     assert task.num_classes == 2
@@ -76,7 +82,7 @@ def test_what_is_given_stays_as_it_is() -> None:
         ("single", ["a", "b"], "must be numbers, not <U1"),
         ("single", [[0], [0, 1]], "must be numbers, not object"),
     ],
-)  # fmt: skip
+)
 def test_labels_that_mean_nothing_are_refused(kind: Any, labels: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         NodeTask.from_labels("a", kind, labels, train=[0], val=[1])

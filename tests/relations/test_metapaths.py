@@ -2,9 +2,9 @@
 
 import pytest
 
-from fastgtn.models import NON_LOCAL
+from fastgtn.nn import NON_LOCAL
 from fastgtn.relations import IDENTITY, Relation
-from fastgtn.relations.metapaths import MetaPath, PathNames
+from fastgtn.relations.paths.metapath import MetaPath, PathNames
 
 PA, AP = Relation("paper", "PA", "author"), Relation("author", "AP", "paper")
 CP, PC = Relation("conference", "CP", "paper"), Relation("paper", "PC", "conference")

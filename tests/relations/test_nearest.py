@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastgtn import InputError
-from fastgtn.relations import nearest
-from fastgtn.relations.nearest import largest_products
+from fastgtn.relations.kernels import nearest
+from fastgtn.relations.kernels.nearest import largest_products
 
 
 @settings(max_examples=60, deadline=None)

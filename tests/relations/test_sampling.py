@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fastgtn.errors import InputError
-from fastgtn.models import GTN, FastGTN
+from fastgtn.nn import GTN, FastGTN
 from fastgtn.relations import IDENTITY, Batch, LayerSampler, NeighborSampler, RelationStack, derived_seed
 
 Edge = tuple[int, int, int, float]
@@ -102,7 +102,7 @@ def test_no_limit_gives_the_logits_and_gradients_of_the_full_graph(kind, layers)
     targets, x = some_targets(raw, 1, most=3), randn(raw.num_nodes, 6)
     torch.manual_seed(0)
     extra = {"num_layers": layers} if kind is FastGTN else {"num_layers": 1}
-    model = kind(6, 4, raw.relations, path_length=2, num_channels=2, **extra).double()
+    model = kind(6, 4, raw.relations, dropout=0.0, path_length=2, num_channels=2, **extra).double()
     prepared = (lambda stack: stack.row_normalized()) if kind is FastGTN else (lambda stack: stack)
     batch = NeighborSampler(raw, [None] * model.num_hops).sample(targets, 0)
     small = prepared(batch.stack)
@@ -116,9 +116,10 @@ def test_no_limit_gives_the_logits_and_gradients_of_the_full_graph(kind, layers)
     full, full_grads = run(model(x, prepared(raw))[targets])
     for out in (
         lambda: model(x[batch.nodes], small)[batch.targets],
-        lambda: model(x[batch.nodes][small.hops(model.num_hops, batch.targets).inputs],
-                      small.hops(model.num_hops, batch.targets)),
-    ):  # fmt: skip
+        lambda: model(
+            x[batch.nodes][small.hops(model.num_hops, batch.targets).inputs], small.hops(model.num_hops, batch.targets)
+        ),
+    ):
         sampled, grads = run(out())
         torch.testing.assert_close(sampled, full, rtol=0, atol=1e-12)
         for mine, theirs in zip(grads, full_grads, strict=True):
@@ -263,7 +264,7 @@ def test_an_error_leaves_no_numbers_behind(monkeypatch):
     sampler, hub = NeighborSampler(in_star(5), [2]), torch.tensor([5])
     expected = sampler.sample(hub, 0).nodes.tolist()
     with monkeypatch.context() as patch:
-        patch.setattr("fastgtn.relations.batch.cut", lambda *_: 1 / 0)
+        patch.setattr("fastgtn.relations.sampling.batch.cut", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             sampler.sample(hub, 1)
     assert sampler.sample(hub, 0).nodes.tolist() == expected
@@ -274,7 +275,7 @@ def test_refusals():
     with pytest.raises(InputError, match="fanouts is empty"):
         NeighborSampler(stack, [])
     for wrong in (0, -2, 1.5, True):
-        with pytest.raises(InputError, match="whole number from 1 on, or None"):
+        with pytest.raises(InputError, match="whole number of at least 1, or None"):
             NeighborSampler(stack, [3, wrong])
     sampler = NeighborSampler(stack, [3])
     with pytest.raises(InputError, match="must lie in 0 … 5"):
@@ -289,5 +290,5 @@ def test_refusals():
         LayerSampler(stack, 0, 2)
     with pytest.raises(InputError, match="depth is the number of sampling steps"):
         LayerSampler(stack, 3, 0)
-    with pytest.raises(InputError, match="sample, then join"):
+    with pytest.raises(InputError, match="sample first, then join"):
         NeighborSampler(stack.join(replace(stack)), [3])

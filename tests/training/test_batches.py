@@ -10,12 +10,12 @@ from quick_config import quick
 from torch_geometric.data import HeteroData
 
 import fastgtn
+from fastgtn.config.models import options_by_name
 from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
+from fastgtn.runs import Result
 from fastgtn.training.batches import Batcher, made_ahead, shuffled
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.fit import Result
-from fastgtn.training.model_options import options_by_name
 
 Academic = tuple[HeteroData, NodeTask]
 
@@ -30,10 +30,15 @@ def assert_same(one: Result, other: Result) -> None:
         assert torch.equal(weight, weights(other)[name]), name
 
 
-@pytest.mark.parametrize("sections", [
-    {"name": "fast_gtn"}, {"name": "gtn", "gamma": 1.0, "aggregate": "concat"},
-    {"name": "fast_gtn", "path_length": 3, "num_layers": 2}, {"name": "mlp"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"name": "fast_gtn"},
+        {"name": "gtn", "gamma": 1.0, "aggregate": "concat", "own": "shared", "rescale": False},
+        {"name": "fast_gtn", "path_length": 3, "num_layers": 2},
+        {"name": "mlp"},
+    ],
+)
 def test_one_batch_with_all_neighbours_is_the_full_batch(academic: Academic, sections: dict[str, Any]) -> None:
     model = {"dropout": 0.0, **sections}
     fit = {"select_by": "last", "average": 0.5}
@@ -119,14 +124,17 @@ def test_fan_outs_go_on_for_longer_paths_and_end_with_the_hops() -> None:
     assert quick(batch={"fanouts": 6}).batch.fanouts_of(2) == [6, 6]
 
 
-@pytest.mark.parametrize(("key", "value", "message"), [
-    ("fanouts", [], r"batch.fanouts.*at least 1 item"),
-    ("fanouts", [0], r"batch.fanouts.*greater than or equal to 1"),
-    ("size", -1, r"batch.size = -1: .*greater than or equal to 0"),
-    ("sampler", "neighbour", r'batch.sampler cannot be "neighbour"; did you mean "neighbor"'),
-    ("eval", "some", r'batch.eval cannot be "some"'),
-    ("fanout", 5, r'no config key "batch.fanout" in \[batch\]; did you mean "fanouts"'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("fanouts", [], r"batch.fanouts.*at least 1 item"),
+        ("fanouts", [0], r"batch.fanouts.*greater than or equal to 1"),
+        ("size", -1, r"batch.size = -1: .*greater than or equal to 0"),
+        ("sampler", "neighbour", r'batch.sampler cannot be "neighbour"; did you mean "neighbor"'),
+        ("eval", "some", r'batch.eval cannot be "some"'),
+        ("fanout", 5, r'no config key "batch.fanout" in \[batch\]; did you mean "fanouts"'),
+    ],
+)
 def test_wrong_batch_keys_are_named(key: str, value: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         quick(batch={key: value})

@@ -1,6 +1,7 @@
 """The command line of training: what programs and people read, and one line with exit code 2 for a mistake."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,22 +37,46 @@ def test_train_prints_the_keys_that_programs_read(graph_file: Path, tmp_path: Pa
     summary = run_json(
         "train", "--graph", graph_file, "--model", "gtn", "--runs", 2, "--seed", 5, "--out", tmp_path / "run", *SMALL
     )
-    assert (summary["dataset"], summary["model"], summary["out"]) == ("academic", "gtn", str(tmp_path / "run"))
+    assert (summary["dataset"], summary["model"], summary["out"]) == ("planted", "gtn", str(tmp_path / "run"))
     assert [r["seed"] for r in summary["runs"]] == [5, 6]
     for one in summary["runs"]:
-        assert set(one) == {"seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation"}
-        assert all(0 <= value <= 1 for value in (one["val"] | one["test"]).values())
-    assert set(summary["test"]) == {"accuracy", "micro_f1", "macro_f1"}
+        assert set(one) == {
+            "seed",
+            "epoch",
+            "val",
+            "test",
+            "seconds",
+            "peak_memory_mb",
+            "speed",
+            "propagation",
+            "selected_by",
+            "balance",
+            "majority",
+        }
+        assert all(0 <= one["test"][name] <= 1 for name in ("micro_f1", "macro_f1", "roc_auc", "ece"))
+    assert set(summary["test"]) >= {"accuracy", "micro_f1", "macro_f1", "roc_auc"}
     assert set(summary["test"]["micro_f1"]) == {"mean", "std"}
 
 
 def test_train_tells_people_what_where_and_what_next(graph_file: Path, tmp_path: Path) -> None:
     lines = run("train", "--graph", graph_file, "--out", tmp_path / "run", "--runs", 2, *SMALL).splitlines()
-    assert lines[0] == "graph   academic · 228 nodes · 7 relations + identity"
-    assert lines[1] == "model   fast_gtn · path length 2 · 2 channels"
-    assert lines[2].startswith("fit     epoch ")
-    assert " ± " in lines[3]
-    assert lines[4].endswith(f"next: fastgtn explain {tmp_path / 'run'}")
+    assert lines[0] == "graph   planted · 228 nodes · 7 relations + identity"
+    assert lines[1] == "model   fast_gtn · path length 4 · 1 channel"
+    assert re.match(r"start   AP\w+ · \d+ % of the variance of the labels · \d+ meta-paths screened in", lines[2])
+    assert lines[3].startswith("fit     epoch ")
+    assert " ± " in lines[4]
+    assert re.match(r'balance topic 2 .* always guessing "topic 2" scores micro-F1 50.00 on val', lines[5])
+    assert lines[6].endswith(f"next: fastgtn explain {tmp_path / 'run'}")
+
+
+def test_scores_before_and_after_label_shift_are_both_named(graph_file: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    trained = run("train", "--graph", graph_file, "--out", place, "--set", "fit.label_shift=em", *SMALL)
+    before = re.search(r"fit .* after label shift, (micro-F1 [\d.]+) before", trained)
+    assert before is not None
+    scored = run("evaluate", place, "--split", "val")
+    assert f"after label shift; the epoch was chosen before it, with val {before.group(1)}" in scored
+    assert re.search(r"test .* after label shift", trained)
 
 
 def test_train_takes_a_config_file_and_options_win(graph_file: Path, tmp_path: Path) -> None:
@@ -72,7 +97,7 @@ def test_evaluate_and_predict(trained: Path, tmp_path: Path) -> None:
     stored = json.loads((trained / "result.json").read_text())["runs"][0]
     scores = run_json("evaluate", trained, "--split", "val")
     assert {name: scores[name] for name in stored["val"]} == pytest.approx(stored["val"])
-    assert run("evaluate", trained).startswith("test    accuracy ")
+    assert run("evaluate", trained).startswith("test    micro-F1 ")
     facts = run_json("predict", trained, "--out", tmp_path / "p.csv")
     lines = (tmp_path / "p.csv").read_text().splitlines()
     assert len(lines) == facts["rows"] + 1 == 91
@@ -83,7 +108,7 @@ def test_config_ls_and_version() -> None:
     assert run_json("config", "gtn", "imdb")["graph"]["normalize"] == "none"
     assert 'name = "fast_gtn"\n' in run("config", "fast_gtn_non_local", "imdb")
     listed = run_json("ls")
-    assert listed["models"][:4] == ["gtn", "fast_gtn", "fast_gtn_non_local", "mlp"]
+    assert listed["models"][:4] == ["fast_gtn", "fast_gtn_non_local", "gtn", "gat"]
     assert listed["presets"] == ["ours", "paper", "authors-2022"]
     assert "fast_gtn" in listed["datasets"]["planted"]["tuned"]
     assert "planted" in run("ls")
@@ -112,10 +137,10 @@ def test_the_demo_ranks_the_planted_path_first(tmp_path: Path) -> None:
         (["train", "--set", "model.path_length=x"], "should be a valid integer"),
         (["train", "--set", "model.gamma=3"], "gamma is a share between 0 and 1"),
         (["train", "--runs", "0"], "fit.runs = 0"),
-        (["train", "none.toml"], "there is no config file none.toml"),
+        (["train", "none.toml"], "the config file none.toml does not exist"),
         (["train", "--graph", "none.npz"], "no graph archive at"),
-        (["train", "--graph", "a.npz", "--dataset", "acm"], "give one of them"),
-        (["train", "--resume"], "name its folder with --out"),
+        (["train", "--graph", "a.npz", "--dataset", "acm"], "cannot be combined"),
+        (["train", "--resume"], "give it with --out"),
         (["train", "--set", "fit.learning_rate=1e30", "--set", "model.path_length=2"], "became"),
         (["config", "gnt", "imdb"], 'did you mean "gtn"'),
         (["train", "--seed", "99999999999999999999999"], "fit.seed"),
@@ -124,10 +149,10 @@ def test_the_demo_ranks_the_planted_path_first(tmp_path: Path) -> None:
         (["data", "make", "planted", "--out", "/proc/x.npz"], "/proc"),
         (["bench", "nodes", "--models", ","], "--models is empty"),
         (["bench", "nodes", "--datasets", "planed", "--models", "mlp"], 'did you mean "planted"'),
-        (["bench", "nodes", "--markdown", "graph.npz"], "a name that ends with .md, not graph.npz"),
+        (["bench", "nodes", "--markdown", "graph.npz"], "a file name that ends with .md, but got graph.npz"),
         (["bench", "nodes", "--markdown", "none/x.md"], "the folder none does not exist"),
         (["bench", "efficiency", "--max-gigabytes", "nan"], "--max-gigabytes is nan"),
-        (["evaluate", "nowhere"], "there is no run folder nowhere"),
+        (["evaluate", "nowhere"], "the run folder nowhere does not exist"),
         (["predict", "nowhere", "--out", "p.txt"], ".parquet or .csv"),
         (["predict", "nowhere", "--out", "none/p.csv"], "does not exist"),
     ],
@@ -159,10 +184,10 @@ def test_mistakes_with_a_run_are_one_line_too(
     (tmp_path / "p.csv").write_text("mine")
     archive.write(tmp_path / "bare.npz", academic[0], None)
     for words, message in {
-        ("predict", trained, "--out", "p.csv"): "p.csv exists already.*--force",
+        ("predict", trained, "--out", "p.csv"): "p.csv already exists.*--force",
         ("predict", trained, "--graph", "planted", "--out", "q.csv"): "another schema",
-        ("evaluate", trained, "--graph", "bare.npz"): "has no labels to score against",
-        ("train", "--out", trained): "has files already",
+        ("evaluate", trained, "--graph", "bare.npz"): "has no labels and splits of",
+        ("train", "--out", trained): "already contains files",
     }.items():
         with pytest.raises(fastgtn.InputError, match=message):
             CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)

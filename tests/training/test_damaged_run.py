@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from fastgtn.cli import app
 from fastgtn.data import NodeTask, archive
 from fastgtn.errors import InputError
-from fastgtn.training import load_run, train
-from fastgtn.training.results import finished_seeds
+from fastgtn.runs import load_run, train
+from fastgtn.runs.records import finished_seeds
 
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -71,9 +71,11 @@ def files_of(run: Path) -> list[Path]:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    place=st.integers(0, 100), damage=st.sampled_from([cut, flip, junk, confuse, None]), seed=st.integers(0, 10_000),
+    place=st.integers(0, 100),
+    damage=st.sampled_from([cut, flip, junk, confuse, None]),
+    seed=st.integers(0, 10_000),
     command=st.sampled_from(["evaluate", "predict", "explain", "reasons", "report", "resume"]),
-)  # fmt: skip
+)
 def test_a_damaged_run_is_used_or_refused(
     whole_run: Path, place: int, damage: Damage | None, seed: int, command: str
 ) -> None:
@@ -119,7 +121,9 @@ def test_a_result_of_other_types_is_named(whole_run: Path, tmp_path: Path, chang
 def test_a_history_that_is_none_and_a_summary_without_seeds_are_named(whole_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(whole_run, tmp_path / "run"))
     (run / "seed-0" / "history.jsonl").write_text('{"epoch": 1, "loss": 0.5}\n{"loss": 0.4}\n')
-    with pytest.raises(InputError, match=r"history\.jsonl is missing or damaged \(line 2 is no record of an epoch\)"):
+    with pytest.raises(
+        InputError, match=r"history\.jsonl is missing or damaged \(line 2 is not a record of an epoch\)"
+    ):
         _ = load_run(run, seed=0).history
     (run / "result.json").write_text('{"runs": [{"epoch": 3}]}')
     with pytest.raises(InputError, match=r"runs\.0\.seed: Field required"):

@@ -15,9 +15,9 @@ from quick_config import quick
 
 from fastgtn.data import archive
 from fastgtn.errors import InputError
-from fastgtn.training import train
-from fastgtn.training.checkpoint import read_tensors
-from fastgtn.training.distributed import ALONE, Team, joined
+from fastgtn.runs import train
+from fastgtn.runs.checkpoint import read_tensors
+from fastgtn.training.team import ALONE, Team, joined
 
 TESTS = Path(__file__).parents[1]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
@@ -27,18 +27,23 @@ CASES: dict[str, dict[str, Any]] = {
     "full": {"model": {"dropout": 0.0}, "fit": {"class_weights": "balanced", "epochs": 4}},
     "batches": {"model": {"dropout": 0.0}, "batch": {"size": 16, "fanouts": [4, 3]}, "fit": {"clip": 0.5, "epochs": 4}},
     "non-local": {
-        "model": {"dropout": 0.0, "non_local": {"enabled": True}}, "batch": {"size": 16, "fanouts": 4},
+        "model": {"dropout": 0.0, "non_local": {"enabled": True}},
+        "batch": {"size": 16, "fanouts": 4},
         "fit": {"epochs": 2},
     },
     "relational": {
-        "model": {"name": "rgcn", "dropout": 0.0}, "batch": {"size": 16, "fanouts": [2, 1]}, "fit": {"epochs": 3},
+        "model": {"name": "rgcn", "dropout": 0.0},
+        "batch": {"size": 16, "fanouts": [2, 1]},
+        "fit": {"epochs": 3},
     },
-}  # fmt: skip
+}
 # three processes for batches of two targets: one has nothing to do, and must take part all the same
 UNEVEN = {
-    "model": {"name": "gtn", "dropout": 0.0, "gamma": 1.0, "aggregate": "concat"}, "batch": {"size": 2, "fanouts": 2},
+    "features": {"normalize": "none"},
+    "model": {"own": "shared", "rescale": False, "name": "gtn", "dropout": 0.0, "gamma": 1.0, "aggregate": "concat"},
+    "batch": {"size": 2, "fanouts": 2},
     "fit": {"epochs": 1},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +92,7 @@ def test_without_torchrun_there_is_one_process() -> None:
 
 def test_a_run_that_may_be_restarted_needs_a_folder(graph_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
-    with pytest.raises(InputError, match="--max-restarts continues a run: name its folder with --out"):
+    with pytest.raises(InputError, match="--max-restarts resumes a run: give its folder with --out"):
         train(quick(graph_file))
 
 

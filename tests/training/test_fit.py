@@ -10,15 +10,15 @@ from quick_config import quick
 from torch_geometric.data import HeteroData
 
 import fastgtn
+from fastgtn.config import FeatureOptions
 from fastgtn.data import NodeTask, Split
 from fastgtn.errors import InputError
+from fastgtn.runs import Result
 from fastgtn.training import DivergedError
 from fastgtn.training.build import Inputs, build_features, build_model
-from fastgtn.training.config import FeatureOptions
-from fastgtn.training.distributed import ALONE
-from fastgtn.training.fit import Result
-from fastgtn.training.loop import State, optimise
-from fastgtn.training.passes import WholeGraph, plan_passes
+from fastgtn.training.loop import State, Trainer
+from fastgtn.training.steps import WholeGraph, plan_passes
+from fastgtn.training.team import ALONE
 
 Academic = tuple[HeteroData, NodeTask]
 
@@ -31,12 +31,14 @@ def same_weights(one: Result, other: Result) -> bool:
 def test_a_few_lines_train_a_model_that_knows_the_planted_labels(academic: Academic) -> None:
     graph, task = academic
     config = {
-        "graph": {"empty_rows": "zero"}, "model": {"gamma": 0.0, "dropout": 0.0, "aggregate": "sum"},
+        "graph": {"empty_rows": "zero"},
+        "model": {"gamma": 0.0, "dropout": 0.0, "aggregate": "sum"},
         "fit": {"epochs": 100, "learning_rate": 0.02, "weight_decay": 1e-4},
-    }  # fmt: skip
+    }
     result = fastgtn.fit(graph, task, config)
     assert result.test["micro_f1"] > 0.8 > 2 / task.num_classes
-    assert [f.shape for f in result.filters] == [(2, 2, len(result.inputs.stack))]
+    options = result.config.model
+    assert [f.shape for f in result.filters] == [(options.path_length, options.num_channels, len(result.inputs.stack))]
     assert result.logits.shape == (graph[task.target].num_nodes, task.num_classes)
 
 
@@ -93,7 +95,7 @@ def test_one_shared_pass_gives_the_history_of_two(
             passes = WholeGraph.of(inputs, task, state.model, config, ALONE)
         assert isinstance(passes, WholeGraph)
         assert (passes.validation is None) == (price == 0)
-        optimise(state, passes, task, config.fit, lambda _: None)
+        Trainer(state, passes, task, config.fit).run(lambda _: None)
         histories.append(state.history)
     for shared, apart in zip(*histories, strict=True):
         assert shared == pytest.approx(apart, rel=1e-4)
@@ -153,7 +155,7 @@ def test_non_local_and_several_labels_and_no_features_train(academic: Academic) 
         task.target, "multi", several, train=task.train.nodes, val=task.val.nodes, test=task.test_nodes
     )
     result = fastgtn.fit(graph, multi, quick(model={"non_local": {"enabled": True}}, fit={"class_weights": "balanced"}))
-    assert set(result.test) == {"accuracy", "micro_f1", "macro_f1"}
+    assert set(result.test) >= {"accuracy", "micro_f1", "macro_f1"}
     assert "non_local" in [r.name for r in result.model.backbone.hop_filters()[0].relations]
 
 
@@ -189,11 +191,16 @@ def test_what_cannot_be_trained_is_refused(academic: Academic) -> None:
         fastgtn.fit(graph, task, quick(fit={"select_by": "ndcg"}))
     with pytest.raises(InputError, match="gamma is a share between 0 and 1"):
         fastgtn.fit(graph, task, quick(model={"gamma": 2.0}))
-    with pytest.raises(InputError, match=r"fit needs a task, made by NodeTask.from_labels .* but got NoneType"):
-        fastgtn.fit(graph, None, quick())
-    with pytest.raises(InputError, match='the task is about "autor"; did you mean "author"'):
+    with pytest.raises(InputError, match=r"training needs a task, made by NodeTask.from_labels .* but got str"):
+        fastgtn.fit(graph, "author", quick())
+    with pytest.raises(InputError, match='the target of the task is "autor"; did you mean "author"'):
         fastgtn.fit(graph, replace(task, target="autor"), quick())
     with pytest.raises(InputError, match=r"the task has labels of author 90, but the graph has 90 of them"):
         fastgtn.fit(graph, replace(task, test_nodes=torch.tensor([90])), quick())
     with pytest.raises(DivergedError, match=r"became (nan|inf) in epoch .* lower fit.learning_rate"):
         fastgtn.fit(graph, task, quick(fit={"learning_rate": 1e30, "epochs": 50}))
+    extreme = graph.clone()
+    for node_type in extreme.node_types:
+        extreme[node_type].x = torch.full_like(extreme[node_type].x, 3e38)
+    with pytest.raises(DivergedError, match=r"is (nan|inf) before the first step, .* normalize the features"):
+        fastgtn.fit(extreme, task, quick(features={"normalize": "none"}))

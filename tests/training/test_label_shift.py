@@ -10,8 +10,8 @@ from torch_geometric.data import HeteroData
 from fastgtn import fit
 from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
+from fastgtn.training.finish.label_shift import estimated_prior, shifted_scores
 from fastgtn.training.fit import predict_logits
-from fastgtn.training.label_shift import estimated_prior, shifted_scores
 
 MEANS = torch.tensor([[2.0, 0.0], [0.0, 2.0], [-1.5, -1.5]], dtype=torch.float64)
 
@@ -73,7 +73,9 @@ def test_a_fit_moves_the_head_after_the_choice_of_the_epoch(academic: tuple[Hete
     map_ = shifted_scores(plain.logits[task.val.nodes], task.val.labels, plain.logits[task.test_nodes])
     torch.testing.assert_close(moved.logits, map_(plain.logits))
     torch.testing.assert_close(predict_logits(moved.model, moved.inputs, task.target), moved.logits)
-    assert (moved.val, moved.epoch) == (plain.val, plain.epoch)
+    before = moved.facts["val_before_label_shift"]
+    assert ({name: plain.val[name] for name in before}, plain.epoch) == (before, moved.epoch)
+    assert moved.val == moved.evaluate("val")  # what is stored is what evaluate says
 
 
 def test_it_is_refused_where_there_is_nothing_to_estimate_from(academic: tuple[HeteroData, NodeTask]) -> None:

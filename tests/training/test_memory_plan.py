@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from quick_config import quick
+from quick_config import TWO_HOPS, quick
 from torch_geometric.data import HeteroData
 
 import fastgtn
 from fastgtn.data import NodeTask, archive
 from fastgtn.errors import InputError
-from fastgtn.training import train
+from fastgtn.runs import train
 from fastgtn.training.free_memory import free_memory, require_memory
 from fastgtn.training.memory import MemoryPlan, plan_memory
 
@@ -45,12 +45,19 @@ def test_a_huge_graph_is_refused_with_figures_before_anything_is_built() -> None
         fastgtn.fit(graph, task, quick(batch={"size": 64}))
 
 
-@pytest.mark.parametrize(("limit", "batch", "message"), [
-    (0.9, {}, r"full batch needs about .* 0.9 GB are free: set batch.size=1024 \(about 0.\d GB\)"),
-    (0.45, {}, r"0.5 GB are free: evaluate on sampled neighbourhoods too, set batch.size=1024 and batch.eval=batches"),
-    (0.01, {}, r"the graph alone needs about 0.\d GB, so take a larger machine or a part of the graph"),
-    (0.8, {"size": 4096, "fanouts": "all"}, r"lower batch.size \(now 4096\), batch.fanouts or batch.prefetch"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("limit", "batch", "message"),
+    [
+        (0.9, {}, r"full batch needs about .* 0.9 GB are free: set batch.size=1024 \(about 0.\d GB\)"),
+        (
+            0.45,
+            {},
+            r"0.5 GB are free: evaluate on sampled neighbourhoods too, set batch.size=1024 and batch.eval=batches",
+        ),
+        (0.01, {}, r"the graph alone needs about 0.\d GB, so use a larger machine or a part of the graph"),
+        (0.8, {"size": 4096, "fanouts": "all"}, r"lower batch.size \(now 4096\), batch.fanouts or batch.prefetch"),
+    ],
+)
 def test_a_refusal_names_a_way_out(limit: float, batch: dict[str, Any], message: str) -> None:
     graph, task = huge_graph(nodes=100_000, edges=2_000_000, features=768)
     config = quick(model={"hidden": 64}, fit={"max_memory_gb": limit}, batch=batch)
@@ -70,9 +77,14 @@ def test_what_is_said_to_be_free_counts_instead_of_what_is() -> None:
     require_memory(plan_memory(graph, task, config), config)
 
 
-@pytest.mark.parametrize("change", [
-    {"nodes": 200_000}, {"edges": 4_000_000}, {"features": 1536},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 200_000},
+        {"edges": 4_000_000},
+        {"features": 1536},
+    ],
+)
 def test_larger_graphs_need_more(change: dict[str, int]) -> None:
     size = {"nodes": 100_000, "edges": 2_000_000, "features": 768}
     small, large = (plan_memory(*huge_graph(**s), quick()) for s in (size, size | change))
@@ -80,10 +92,17 @@ def test_larger_graphs_need_more(change: dict[str, int]) -> None:
     assert all(total(large, mode) >= total(small, mode) for mode in MODES)
 
 
-@pytest.mark.parametrize("section", [
-    {"model": {"hidden": 64}}, {"model": {"num_channels": 8}}, {"model": {"path_length": 4}},
-    {"batch": {"size": 4096}}, {"batch": {"fanouts": [30, 30], "size": 1024}}, {"batch": {"prefetch": 6, "size": 1024}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"model": {"hidden": 64}},
+        {"model": {"num_channels": 8}},
+        {"model": {"path_length": 4}},
+        {"batch": {"size": 4096}},
+        {"batch": {"fanouts": [30, 30], "size": 1024}},
+        {"batch": {"prefetch": 6, "size": 1024}},
+    ],
+)
 def test_larger_models_and_batches_need_more(section: dict[str, Any]) -> None:
     graph, task = huge_graph(nodes=1_000_000, edges=20_000_000)
     small, large = (plan_memory(graph, task, quick(**sections)) for sections in ({"batch": {"size": 1024}}, section))
@@ -149,10 +168,14 @@ print(json.dumps([plan.graph + max(train, plan.inference), measured]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sections", [
-    {"model": {"dropout": 0.5}}, {"model": {"dropout": 0.0, "name": "gtn", "propagation": "implicit"}},
-    {"batch": {"size": 2000, "prefetch": 1}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"model": {"dropout": 0.5, **TWO_HOPS}},
+        {"model": {"dropout": 0.0, "name": "gtn", "propagation": "implicit", **TWO_HOPS}},
+        {"model": TWO_HOPS, "batch": {"size": 2000, "prefetch": 1}},
+    ],
+)
 def test_the_estimate_comes_near_what_a_run_takes(sections: dict[str, Any]) -> None:
     command = [sys.executable, "-c", MEASURE, json.dumps(sections)]
     output = subprocess.check_output(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True)

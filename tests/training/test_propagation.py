@@ -10,14 +10,14 @@ from quick_config import quick
 from torch_geometric.data import HeteroData
 
 import fastgtn
+from fastgtn.config import Config
 from fastgtn.data import NodeTask, make_planted
 from fastgtn.data.task import Split
 from fastgtn.errors import InputError
+from fastgtn.runs.train import train
 from fastgtn.training import propagation
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.config import Config
 from fastgtn.training.propagation import Choice, choose
-from fastgtn.training.runs import train
 
 Academic = tuple[HeteroData, NodeTask]
 
@@ -58,7 +58,7 @@ def test_tables_beyond_the_memory_limit_go_to_a_file_and_train_alike(
         ({"model": {"dropout": 0.5}}, "dropout 0.5 changes the features in every step: set model.dropout = 0"),
         ({"model": {"num_layers": 2}}, "the model has 2 layers: set model.num_layers = 1"),
         ({"model": {"non_local": {"enabled": True}}}, "set model.non_local.enabled = false"),
-        ({"batch": {"size": 8}}, "mini-batches read other edges in every step: set batch.size = 0"),
+        ({"batch": {"size": 8}}, "mini-batches read different edges in every step: set batch.size = 0"),
     ],
 )
 def test_what_cannot_be_unrolled_is_refused_and_auto_uses_edges(
@@ -115,7 +115,7 @@ def test_large_tables_and_too_many_paths_leave_it_to_edges(monkeypatch: pytest.M
     found = chosen(config, labels=8).propagation
     assert found is not None
     assert found.reason.startswith("there are more than 3 paths")
-    monkeypatch.setattr("fastgtn.models.unrolling.MOST_PATHS", 5)
+    monkeypatch.setattr("fastgtn.nn.path_tables.tables.MOST_PATHS", 5)
     with pytest.raises(InputError, match="more than 5 paths"):
         chosen(quick(model={"dropout": 0.0, "propagation": "unrolled"}), labels=8)
 

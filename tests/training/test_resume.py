@@ -14,10 +14,10 @@ import torch
 from quick_config import quick
 
 from fastgtn.errors import InputError
-from fastgtn.training import train
-from fastgtn.training.checkpoint import read_tensors
+from fastgtn.runs import train
+from fastgtn.runs.checkpoint import read_tensors
+from fastgtn.runs.train import Listener, seeds_of, stored_config
 from fastgtn.training.loop import State
-from fastgtn.training.runs import Listener, seeds_of, stored_config
 
 TESTS = Path(__file__).parents[1]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # many small processes: threads only wait
@@ -112,11 +112,11 @@ def test_what_is_damaged_in_a_finished_seed_is_made_anew(
 def test_a_folder_of_another_config_or_graph_is_refused(graph_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(quick(graph_file), out=out)
-    with pytest.raises(InputError, match=r"has files already: continue that run with --resume, or choose another"):
+    with pytest.raises(InputError, match=r"already contains files: resume that run with --resume, or choose another"):
         train(quick(graph_file), out=out)
     with pytest.raises(InputError, match=r"another config \(model.path_length was 2, now 3\)"):
         train(quick(graph_file, model={"path_length": 3}), out=out, resume=True)
-    with pytest.raises(InputError, match=r"--resume continues a run: name its folder with --out"):
+    with pytest.raises(InputError, match=r"--resume needs the folder of the run: give it with --out"):
         train(quick(graph_file), resume=True)
     record = json.loads((out / "run.json").read_text())
     (out / "run.json").write_text(json.dumps(record | {"data_checksum": "other"}))
@@ -124,7 +124,7 @@ def test_a_folder_of_another_config_or_graph_is_refused(graph_file: Path, tmp_pa
         train(quick(graph_file), out=out, resume=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
-    with pytest.raises(InputError, match="is no run folder"):
+    with pytest.raises(InputError, match="is not a run folder"):
         train(quick(graph_file), out=tmp_path / "mine", resume=True)
     with pytest.raises(InputError, match="is a file"):
         train(quick(graph_file), out=tmp_path / "mine" / "thesis.txt")
@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_one_clear_line(graph_file: Path, tmp_path: Path
     (seed / "result.json").unlink()
     content = (seed / name).read_bytes()
     (seed / name).write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"is missing or damaged .*: the run cannot be used as it is"):
+    with pytest.raises(InputError, match=r"is missing or damaged .*: the run cannot be used"):
         train(quick(graph_file), out=tmp_path / "run", resume=True)
 
 

@@ -14,12 +14,13 @@ from quick_config import quick
 from torch_geometric.data import HeteroData
 
 import fastgtn
+from fastgtn.config.tuned_configs import models, recipe, recipes
 from fastgtn.data import NodeTask, archive
 from fastgtn.errors import InputError
-from fastgtn.training import DivergedError, train
-from fastgtn.training.files import alone_in
-from fastgtn.training.recipes import MODELS, recipe, recipes
-from fastgtn.training.runs import open_folder
+from fastgtn.runs import train
+from fastgtn.runs.files import alone_in
+from fastgtn.runs.train import open_folder
+from fastgtn.training import DivergedError
 
 Academic = tuple[HeteroData, NodeTask]
 
@@ -31,14 +32,18 @@ def test_the_folder_has_all_that_was_promised(graph_file: Path, tmp_path: Path) 
     for seed in (3, 4):
         folder = tmp_path / "run" / f"seed-{seed}"
         assert {file.name for file in folder.iterdir()} == names | {"predictions.parquet"}
-        assert fastgtn.Config.from_toml(folder / "config.toml") == config.for_seed(seed)
+        stored, asked = fastgtn.Config.from_toml(folder / "config.toml"), config.for_seed(seed)
+        assert stored.features.normalize != "auto"
+        assert stored.model_copy(update={"features": asked.features}) == asked.model_copy(
+            update={"model": stored.model, "graph": stored.graph}
+        )
         assert len((folder / "history.jsonl").read_text().splitlines()) == 8
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
     assert stored == summary
     assert summary["model"] == "fast_gtn"
-    assert summary["dataset"] == "academic"
+    assert summary["dataset"] == "planted"
     keys = ["seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation"]
-    assert list(summary["runs"][0]) == keys
+    assert list(summary["runs"][0]) == [*keys, "selected_by", "balance", "majority"]
     scores = [run["test"]["micro_f1"] for run in summary["runs"]]
     assert summary["test"]["micro_f1"] == {"mean": statistics.mean(scores), "std": statistics.stdev(scores)}
     one = json.loads((tmp_path / "run" / "seed-3" / "result.json").read_text())
@@ -50,7 +55,7 @@ def test_a_run_in_a_folder_is_the_run_in_memory(graph_file: Path, tmp_path: Path
     config = quick(graph_file)
     train(config, out=tmp_path / "run")
     run, result = fastgtn.load_run(tmp_path / "run"), fastgtn.fit(*academic, config)
-    assert run.result["test"] == result.test
+    assert run.test == result.test
     assert run.history == result.history
     for name, weight in result.model.state_dict().items():
         assert torch.equal(run.model.state_dict()[name], weight)
@@ -70,12 +75,15 @@ def test_predictions_are_those_of_the_chosen_weights(graph_file: Path, tmp_path:
     assert [n for n in range(90) if table["split"][n] == "test"] == sorted(task.test_nodes.tolist())
     right = [table["predicted"][n] == task.class_names[task._labels[n]] for n in task.test_nodes.tolist()]
     run = fastgtn.load_run(tmp_path / "run")
-    assert run.result["test"]["accuracy"] == pytest.approx(np.mean(right))
+    assert run.test["accuracy"] == pytest.approx(np.mean(right))
 
 
 def test_folders_are_numbered_and_never_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    places = [open_folder(quick(), None, {}, resume=False) for _ in range(2)]
+    places = []
+    for _ in range(2):
+        with open_folder(quick(), None, {}, resume=False) as place:
+            places.append(place)
     assert places == [Path("runs/planted-fast_gtn-0"), Path("runs/planted-fast_gtn-1")]
     with alone_in(places[0]), pytest.raises(InputError, match="another process is training into"), alone_in(places[0]):
         pass
@@ -88,7 +96,7 @@ def test_a_diverged_run_says_so_and_keeps_its_history(graph_file: Path, tmp_path
     failed = json.loads((tmp_path / "run" / "seed-0" / "failed.json").read_text())
     assert len((tmp_path / "run" / "seed-0" / "history.jsonl").read_text().splitlines()) == failed["epoch"]
     assert not (tmp_path / "run" / "seed-0" / "result.json").exists()
-    with pytest.raises(InputError, match="no seed of it is finished: continue it"):
+    with pytest.raises(InputError, match="no seed is finished: resume the run"):
         fastgtn.load_run(tmp_path / "run")
 
 
@@ -127,4 +135,4 @@ def test_every_recipe_is_a_config_of_its_dataset_and_model() -> None:
     for dataset, model in recipes():
         config = fastgtn.Config.of(recipe(model, dataset))
         assert (config.dataset, config.model.label) == (dataset, model)
-        assert model in MODELS
+        assert model in models()

@@ -12,15 +12,15 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 import fastgtn
+from fastgtn.config.batch_options import BatchOptions
 from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
-from fastgtn.models.encoders import InputLinear
-from fastgtn.training import train
-from fastgtn.training.batch_options import BatchOptions
+from fastgtn.nn.inputs.encoders import InputLinear
+from fastgtn.runs import train
+from fastgtn.runs.predictions import prediction_table, prediction_tables, write_table
+from fastgtn.runs.schema import Schema
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.inference import Inference, chosen_mode, logit_blocks
-from fastgtn.training.predictions import prediction_table, prediction_tables, write_table
-from fastgtn.training.schema import Schema
+from fastgtn.training.predict import Inference, chosen_mode, logit_blocks
 
 Academic = tuple[HeteroData, NodeTask]
 
@@ -73,10 +73,10 @@ def test_every_exact_way_gives_the_same_logits(academic: Academic, name: str, mo
     rows = inputs.rows(task.target, task.test_nodes)
     expected = torch.cat(list(Inference(inputs, model, rows).logits(model)))
     assert Inference(inputs, model, rows).mode == "rows"
-    monkeypatch.setattr("fastgtn.models.encoders.ROWS_AT_ONCE", 50)
-    monkeypatch.setattr("fastgtn.training.inference.LOGIT_BYTES", 100)
+    monkeypatch.setattr("fastgtn.nn.inputs.encoders.ROWS_AT_ONCE", 50)
+    monkeypatch.setattr("fastgtn.training.predict.LOGIT_BYTES", 100)
     for kept, budget, mode in ((0, 1e9, "all"), (0, 20_000, "blocks"), (0, 1, "blocks")):
-        monkeypatch.setattr("fastgtn.training.inference.KEPT_BYTES", kept)
+        monkeypatch.setattr("fastgtn.training.predict.KEPT_BYTES", kept)
         inference = Inference(inputs, model, rows, budget=budget)
         assert inference.mode == mode
         blocks = list(inference.logits(model))
@@ -116,7 +116,7 @@ def test_features_are_multiplied_in_parts_only_without_gradients(
     features = Inputs.of(academic[0], quick()).features
     linear = InputLinear(features.widths, features.embedded, 6)
     whole = linear(features)
-    monkeypatch.setattr("fastgtn.models.encoders.ROWS_AT_ONCE", 17)
+    monkeypatch.setattr("fastgtn.nn.inputs.encoders.ROWS_AT_ONCE", 17)
     with torch.no_grad():
         torch.testing.assert_close(linear(features), whole)
     linear(features).sum().backward()
@@ -150,6 +150,6 @@ def test_a_ranking_task_goes_from_training_to_evaluation(academic: Academic, tmp
     summary = train(config, out=tmp_path / "run")
     assert {"ndcg", "mrr"} <= set(summary["test"])
     run = fastgtn.load_run(tmp_path / "run")
-    assert run.evaluate(graph, ranking) == run.result["test"]
+    assert run.evaluate(graph=graph, task=ranking) == run.test
     result = fastgtn.fit(graph, ranking, config)
     assert torch.equal(torch.cat(list(logit_blocks(result.model, result.representations))), result.logits)

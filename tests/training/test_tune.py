@@ -18,13 +18,14 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from fastgtn.cli import app
+from fastgtn.config import Config, toml
+from fastgtn.config.tuned_configs import models
 from fastgtn.data import archive, load
 from fastgtn.errors import InputError
-from fastgtn.training import Config, toml, train
-from fastgtn.training.recipes import MODELS
-from fastgtn.training.search_space import Choice, nested, search_space
-from fastgtn.training.tune import Budget, Search, StopWatch, tune, without_test
-from fastgtn.training.tune_study import is_alive, open_study
+from fastgtn.runs import train
+from fastgtn.tuning.search import Budget, Search, StopWatch, tune, without_test
+from fastgtn.tuning.space import Choice, drawn, search_space
+from fastgtn.tuning.study import is_alive, open_study
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 FIXED = {"fit": {"epochs": 8}}
@@ -53,6 +54,19 @@ def test_the_best_config_is_ready_to_train_and_has_the_score_that_chose_it(graph
     assert [run["epoch"] for run in trained["runs"]] == result["best"]["epochs"]
     assert (tmp_path / "search" / "importance.png").read_bytes().startswith(b"\x89PNG")
     assert max(float(row[1]) for row in outcomes(tmp_path / "search") if row[1]) == result["best"]["score"]
+
+
+def test_the_best_config_keeps_what_was_not_searched_as_it_was_given(
+    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every digit of a number; and the graph is found from any folder, also if its name begins as a list does."""
+    monkeypatch.chdir(graph_file.parent)
+    graph_file.rename("[academic.npz")
+    fixed = {"fit": {"epochs": 2, "learning_rate": 0.0123456}}
+    config = Config.of({"dataset": "[academic.npz", "model": {"name": "mlp"}}, fixed)
+    tune(config, out=tmp_path / "search", budget=Budget(1), fixed=fixed)
+    best = Config.from_toml(tmp_path / "search" / "best.toml")
+    assert (best.dataset, best.fit.learning_rate) == (str(tmp_path / "[academic.npz"), 0.0123456)
 
 
 def test_the_first_trial_is_the_config_that_was_given(graph_file: Path, tmp_path: Path) -> None:
@@ -138,16 +152,16 @@ def test_a_trial_of_a_process_that_is_gone_goes_back_into_the_queue(graph_file: 
     config = quick(graph_file, model={"name": "mlp"})
     space = search_space(config, {})
     start = {key: toml.flat(config.model_dump())[key] for key in space}
-    with open_study(tmp_path, {}, space, start, seed=0) as gone:
+    with open_study(tmp_path, {"metric": "micro_f1"}, space, start, seed=0) as gone:
         trial = gone.ask(5)
         assert trial is not None
         assert is_alive(tmp_path, gone.worker)
-        with open_study(tmp_path, {}, space, start, seed=0) as other:
+        with open_study(tmp_path, {"metric": "micro_f1"}, space, start, seed=0) as other:
             second = other.ask(5)
             assert second is not None
             assert second.params != trial.params
     assert not is_alive(tmp_path, gone.worker)
-    with open_study(tmp_path, {}, space, start, seed=0) as next_one:
+    with open_study(tmp_path, {"metric": "micro_f1"}, space, start, seed=0) as next_one:
         again = [next_one.ask(2) for _ in range(3)]
         assert [None if t is None else t.params for t in again] == [trial.params, second.params, None]
 
@@ -155,9 +169,11 @@ def test_a_trial_of_a_process_that_is_gone_goes_back_into_the_queue(graph_file: 
 def test_a_diverging_trial_is_given_up_and_the_search_goes_on(
     graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastgtn.training.search_space.FIT", {"features.normalize": Choice(("none", "row"))})
+    monkeypatch.setattr("fastgtn.tuning.space.FIT", {"features.normalize": Choice(("none", "row"))})
     config = quick(graph_file, model={"name": "mlp", "dropout": 0.0}, fit={"learning_rate": 1e30, "epochs": 3})
-    with pytest.raises(InputError, match=r"none of the 2 trials came to its end; the last one: the .*loss became"):
+    with pytest.raises(
+        InputError, match=r"none of the 2 trials finished; the reason of the last one: the .*loss became"
+    ):
         tune(config, out=tmp_path / "search", budget=Budget(2))
     assert [row[0] for row in outcomes(tmp_path / "search")] == ["pruned", "pruned"]
     assert not (tmp_path / "search" / "best.toml").exists()
@@ -175,20 +191,18 @@ def test_time_that_went_to_others_does_not_count() -> None:
 
 
 def test_every_model_has_a_space_that_makes_valid_configs() -> None:
-    for name, values in MODELS.items():
+    for name, values in models().items():
         config = Config.of({"model": values})
         space = search_space(config, {"model.dropout": 0.5})
         assert {"fit.learning_rate", "fit.weight_decay"} <= set(space), name
         assert "model.dropout" not in space
         for pick in (0, -1):
-            drawn = {
+            picked = {
                 key: values.choices[pick] if hasattr(values, "choices") else (values.low, values.high)[pick]
                 for key, values in space.items()
             }
-            assert (
-                toml.flat(Config.of({"model": values}, nested(drawn)).model_dump()).items()
-                >= toml.flat(nested(drawn)).items()
-            )
+            chosen = drawn(picked)
+            assert toml.flat(Config.of({"model": values}, chosen).model_dump()).items() >= toml.flat(chosen).items()
 
 
 def test_mistakes_are_answered_in_one_line(graph_file: Path, tmp_path: Path) -> None:
@@ -211,20 +225,20 @@ def test_mistakes_are_answered_in_one_line(graph_file: Path, tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"study.db cannot be opened as a search"):
         quick_tune(graph_file, tmp_path / "mine", 1)
     everything = dict.fromkeys(search_space(quick(graph_file, model={"name": "mlp"}), {}))
-    with pytest.raises(InputError, match="every key that could be searched is set with --set"):
-        tune(quick(graph_file, model={"name": "mlp"}), out=tmp_path / "none", fixed=nested(everything))
+    with pytest.raises(InputError, match="all searchable keys are set with --set"):
+        tune(quick(graph_file, model={"name": "mlp"}), out=tmp_path / "none", fixed=toml.nested(everything))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "mlp"], "name a dataset"),
+        (["--model", "mlp"], "give a dataset"),
         (["--dataset", "planted", "--model", "gnc"], 'no model "gnc"'),
         (["--dataset", "plantd"], 'no dataset "plantd"'),
-        (["--dataset", "planted", "--graph", "x.npz"], "give one of them"),
+        (["--dataset", "planted", "--graph", "x.npz"], "cannot be combined"),
         (["--dataset", "planted", "--trials", "0"], "--trials is 0"),
         (["no-such.toml"], "no-such.toml"),
-        (["mine.toml", "--model", "mlp"], "names its model"),
+        (["mine.toml", "--model", "mlp"], "already contains a model"),
     ],
 )
 def test_the_command_line_refuses_wrong_words(words: list[str], message: str, tmp_path: Path) -> None:

@@ -1,39 +1,39 @@
-"""Readers for the files that users of this field already have: one function per format, by name."""
+"""Readers of the public file formats of the field, one per format."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import glob
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch_geometric.data import HeteroData
+from fastgtn.errors import InputError, check_regular, nearest
 
-from fastgtn.data.importers import gaug, graphsage, gtn, hgb, mat, planetoid, pyg
-from fastgtn.data.task import NodeTask
-from fastgtn.errors import InputError, nearest
+if TYPE_CHECKING:
+    from torch_geometric.data import HeteroData
 
-IMPORTERS: dict[str, Callable[[Path], tuple[HeteroData, NodeTask | None]]] = {
-    "gtn": gtn.read,
-    "gaug": gaug.read,
-    "planetoid": planetoid.read,
-    "mat": mat.read,
-    "graphsage": graphsage.read,
-    "hgb": hgb.read,
-    "pyg": pyg.read,
-}
-BROKEN_FILE = (TypeError, ValueError, KeyError, IndexError, AttributeError, OSError, RuntimeError, MemoryError)
+    from fastgtn.data.task import NodeTask
+
+FORMATS = ("gtn", "gaug", "planetoid", "mat", "graphsage", "hgb", "pyg")  # a module each, with a function `read`
 
 
 def import_graph(kind: str, path: Path, *, types: Path | None = None) -> tuple[HeteroData, NodeTask | None]:
     """Read the files of one format.
 
     Args:
-        types: Names of node types and relations for `gtn`, whose files have none; see :func:`gtn.read`.
+        types: Names of node types and relations for `gtn`, whose files have none; see ``gtn.read``.
     """
-    if kind not in IMPORTERS:
-        raise InputError(f'no importer "{kind}"; {nearest(kind, IMPORTERS)}')
+    if kind not in FORMATS:
+        raise InputError(f'no importer "{kind}"; {nearest(kind, FORMATS)}')
     if types is not None and kind != "gtn":
-        raise InputError(f"--types names the node types of gtn files; {kind} files bring their own.")
+        raise InputError(f"--types applies to gtn files only; {kind} files contain node types: omit --types.")
+    for file in [path, *(path.iterdir() if path.is_dir() else path.parent.glob(f"{glob.escape(path.name)}*"))]:
+        check_regular(file)
+    read = import_module(f"{__name__}.{kind}").read
     try:
-        return IMPORTERS[kind](path) if types is None else gtn.read(path, types=types)
+        graph, task = read(path) if types is None else read(path, types=types)
+        return graph, task
     except InputError:
         raise
-    except BROKEN_FILE as error:  # whatever else a malformed file provokes is said once, here
-        raise InputError(f"{path} is not in the form of {kind} files ({type(error).__name__}: {error})") from error
+    except Exception as error:  # all other errors of a malformed file are reported here
+        raise InputError(f"{path} is not a valid {kind} file ({type(error).__name__}: {error})") from error

@@ -1,4 +1,4 @@
-"""What the importers share: finding their files, and putting matrices together as a graph and a task."""
+"""Shared by the importers: find the files, and build a graph and a task from matrices."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.feature_matrix import feature_tensor
+from fastgtn.data.feature_matrix import LARGEST, feature_tensor
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
 
@@ -18,7 +18,7 @@ NODE, EDGE = "node", ("node", "E", "node")  # the only types of a homogeneous gr
 
 
 def prefix_of(path: Path, ending: str) -> str:
-    """The common beginning of a dataset's files: `data/cora` for `data/cora_adj.pkl` or for its folder."""
+    """The common prefix of a dataset's files: `data/cora` for `data/cora_adj.pkl` or for its folder."""
     if Path(f"{path}{ending}").is_file():
         return str(path)
     if str(path).endswith(ending) and path.is_file():
@@ -28,19 +28,19 @@ def prefix_of(path: Path, ending: str) -> str:
         return str(found[0]).removesuffix(ending)
     if found:
         names = ", ".join(file.name.removesuffix(ending) for file in found)
-        raise InputError(f"{path} holds several datasets ({names}): give one of them, as {path}/{found[0].name}.")
-    raise InputError(f"no file *{ending} at {path}: give the folder, or the files' common beginning.")
+        raise InputError(f"{path} contains several datasets ({names}): give one, such as {path}/{found[0].name}.")
+    raise InputError(f"no file *{ending} at {path}: give the folder, or the common prefix of the files.")
 
 
 def as_csr(matrix: Any, what: str) -> sp.csr_matrix:
-    """A scipy CSR matrix of what a file holds, or an error that names it."""
+    """The content of a file as a scipy CSR matrix, or an error that names the file."""
     if not sp.issparse(matrix) and not (isinstance(matrix, np.ndarray) and matrix.ndim == 2):
         raise InputError(f"{what} must be a matrix; got {type(matrix).__name__}.")
     return sp.csr_matrix(matrix)
 
 
 def homogeneous(adjacency: sp.csr_matrix, features: Any, *, name: str, directed: bool = False) -> HeteroData:
-    """A graph of one node type and one relation; symmetric without self-loops unless it is directed."""
+    """A graph with one node type and one relation. It is symmetric without self-loops unless it is directed."""
     if adjacency.shape[0] != adjacency.shape[1]:
         raise InputError(f"the adjacency matrix must be square; it is {adjacency.shape[0]} × {adjacency.shape[1]}.")
     N = adjacency.shape[0]
@@ -60,13 +60,14 @@ def homogeneous(adjacency: sp.csr_matrix, features: Any, *, name: str, directed:
 
 
 def set_edges(graph: HeteroData, edge_type: tuple[str, str, str], matrix: Any) -> None:
-    """Store a matrix (rows = from, columns = to) as edges; weights only where they are not all one."""
+    """Store a matrix (rows = from, columns = to) as edges; with weights if not all are one."""
     csr = sp.csr_matrix(matrix, copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()
     coo = csr.tocoo()
-    if not np.isfinite(coo.data).all():
-        raise InputError(f'relation "{edge_type[1]}" has weights that are NaN or infinite.')
+    if not (np.abs(coo.data) <= LARGEST).all():
+        name = edge_type[1]
+        raise InputError(f'relation "{name}" has weights that are NaN, infinite or beyond 3.4e38: rescale them.')
     ends = np.stack([coo.row, coo.col]).astype(np.int64)
     graph[edge_type].edge_index = torch.from_numpy(ends)
     if not (coo.data == 1).all():
@@ -74,7 +75,7 @@ def set_edges(graph: HeteroData, edge_type: tuple[str, str, str], matrix: Any) -
 
 
 def class_numbers(labels: Array) -> tuple[Array, list[str]]:
-    """Number the classes from zero in sorted order; negative labels mean none and become −1."""
+    """Number the classes from zero in sorted order; negative labels mean unlabelled and become −1."""
     classes = np.unique(labels[labels >= 0])
     numbers = np.where(labels >= 0, np.searchsorted(classes, labels), -1)
     return numbers, [str(c) for c in classes]

@@ -15,7 +15,7 @@ from fastgtn.errors import InputError
 
 
 def read(path: Path) -> tuple[HeteroData, NodeTask]:
-    """Read one dataset; `path` is `folder/NAME`, or a folder that holds only one."""
+    """Read one dataset; `path` is `folder/NAME`, or a folder with only one dataset."""
     prefix = prefix_of(path, "-G.json")
     links = _json(Path(f"{prefix}-G.json"))
     if not isinstance(links, dict) or not {"nodes", "links"} <= links.keys():
@@ -46,18 +46,18 @@ def _json(path: Path) -> Any:
 
 
 def _rows(nodes: Any, id_map: Path) -> dict[str, int]:
-    """Row of the features for each node id; JSON keys are text, so ids are compared as text."""
+    """The feature row of each node id. JSON keys are text, so ids are compared as text."""
     ids = [str(node.get("id")) for node in nodes]
     rows = {str(node): int(row) for node, row in _json(id_map).items()} if id_map.exists() else None
     rows = rows or {node: row for row, node in enumerate(ids)}
     if rows.keys() != set(ids) or len(ids) != len(rows) or set(rows.values()) != set(range(len(ids))):
-        raise InputError(f"{id_map} must give each of the {len(ids)} nodes of -G.json its own row, from zero on.")
+        raise InputError(f"{id_map} must give each of the {len(ids)} nodes of -G.json a distinct row, from zero on.")
     return rows
 
 
 def _features(path: Path) -> Array | None:
     if not path.exists():
-        return None  # GraphSAGE runs without features too
+        return None  # features are optional in GraphSAGE's files
     try:
         features: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
@@ -66,7 +66,7 @@ def _features(path: Path) -> Array | None:
 
 
 def _adjacency(links: dict[str, Any], row_of: dict[str, int]) -> sp.csr_matrix:
-    """Link ends are ids, or places in the list of nodes: networkx before and since 2.0 differ."""
+    """Link ends are ids or positions in the list of nodes, depending on the version of networkx."""
     nodes, ends = links["nodes"], [(link["source"], link["target"]) for link in links["links"]]
     flat = [end for pair in ends for end in pair]
     rows_by_place = [row_of[str(node["id"])] for node in nodes]
@@ -80,7 +80,7 @@ def _adjacency(links: dict[str, Any], row_of: dict[str, int]) -> sp.csr_matrix:
     pairs = np.array(rows, np.int64).reshape(-1, 2)
     weights = np.ones(len(pairs), np.float32)
     matrix = sp.csr_matrix((weights, (pairs[:, 0], pairs[:, 1])), shape=(len(row_of), len(row_of)))
-    matrix.data[:] = 1  # a link may be listed from both ends
+    matrix.data[:] = 1  # a link may be listed in both directions
     return matrix
 
 

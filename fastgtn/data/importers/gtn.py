@@ -1,7 +1,7 @@
 """The files of the GTN authors: edges.pkl, node_features.pkl and labels.pkl in one folder (DBLP, ACM, IMDB).
 
-The files number all nodes in one row and do not say which node is of which type: nodes that appear on the
-same side of the same matrix are of one type, and sides that share a node are the same.
+The files number all nodes together and do not contain node types. The types are inferred: nodes that appear on the
+same side of the same matrix have one type, and sides that share a node have the same type.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch_geometric.data import HeteroData
 from fastgtn.data.feature_matrix import feature_tensor
 from fastgtn.data.importers.assemble import Array, as_csr, class_numbers, set_edges
 from fastgtn.data.importers.gtn_schema import Schema, find_schema
-from fastgtn.data.importers.safe_pickle import load
+from fastgtn.data.importers.pickles.safe_pickle import load
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
 
@@ -25,7 +25,7 @@ def read(path: Path, *, types: Path | None = None) -> tuple[HeteroData, NodeTask
 
     Args:
         types: A TOML or JSON file with the names: `relations = ["PA", "AP"]` in the order of edges.pkl, and
-            `types = {paper = 3025, author = 5912}`, how many nodes of each type, in the order of their numbers.
+            `types = {paper = 3025, author = 5912}`, the number of nodes of each type, in the order of the node numbers.
     """
     matrices, keys = _matrices(load(path / "edges.pkl"))
     features = load(path / "node_features.pkl")
@@ -38,7 +38,7 @@ def _matrices(edges: Any) -> tuple[list[sp.csr_matrix], list[str] | None]:
     keys = [str(key) for key in edges] if isinstance(edges, dict) else None
     found = list(edges.values()) if isinstance(edges, dict) else edges
     if not isinstance(found, list | tuple) or not found:
-        raise InputError(f"edges.pkl must hold a list of matrices, one per relation; got {type(edges).__name__}.")
+        raise InputError(f"edges.pkl must contain a list of matrices, one per relation; got {type(edges).__name__}.")
     matrices = [as_csr(matrix, f"edges.pkl, matrix {k}") for k, matrix in enumerate(found)]
     N = matrices[0].shape[0]
     for k, matrix in enumerate(matrices):
@@ -51,7 +51,7 @@ def _matrices(edges: Any) -> tuple[list[sp.csr_matrix], list[str] | None]:
 def _label_splits(labels: Any, file: Path, num_nodes: int) -> list[Array]:
     """Train, validation and test as arrays of (node, label)."""
     if not isinstance(labels, list | tuple) or len(labels) != 3:
-        raise InputError(f"{file} must hold three lists of (node, label): train, validation, test.")
+        raise InputError(f"{file} must contain three lists of (node, label): train, validation and test.")
     splits = [np.asarray(split, dtype=np.float64).reshape(-1, 2) for split in labels]
     for split in splits:
         if split.size and (split[:, 0].min() < 0 or split[:, 0].max() >= num_nodes):

@@ -1,4 +1,4 @@
-"""Which node is of which type, when only the matrices of the relations are known."""
+"""Infer the node types from the matrices of the relations."""
 
 import json
 import tomllib
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from fastgtn.data.importers.assemble import Array
-from fastgtn.errors import InputError
+from fastgtn.errors import InputError, check_regular
 
 # Relations of the authors' folders in the order of edges.pkl; a letter stands for a node type
 PUBLIC_RELATIONS = {
@@ -45,11 +45,11 @@ def find_schema(
     labelled: Array,
     names_file: Path | None,
 ) -> Schema:
-    """Take the types from the user's file, else infer them; names of the authors' own folders are known."""
+    """Take the types from the user's file, or infer them. The names for the authors' folders are known."""
     names = _read_names(names_file) if names_file else {}
     relation_names = names.get("relations", keys or [f"relation_{k}" for k in range(len(matrices))])
     if len(relation_names) != len(matrices):
-        raise InputError(f"{len(relation_names)} relations are named but edges.pkl holds {len(matrices)}.")
+        raise InputError(f"{len(relation_names)} relations are named but edges.pkl contains {len(matrices)}.")
     if "types" in names:
         node_type = _blocks(names["types"], matrices[0].shape[0])
         return Schema(list(names["types"]), node_type, relation_names, _ends(matrices, node_type, relation_names))
@@ -65,7 +65,7 @@ def find_schema(
 def infer_types(matrices: list[sp.csr_matrix], labelled: Array) -> Array:
     """Number the node types in the order of their first node.
 
-    Rows of one matrix are of one type, so are its columns; sides that share a node are the same type. A node
+    All rows of a matrix have one type, and so do its columns. Sides that share a node have the same type. A node
     without edges is of the labelled nodes' type if it is labelled, else of the type of the node before it.
     """
     sides = []
@@ -77,7 +77,7 @@ def infer_types(matrices: list[sp.csr_matrix], labelled: Array) -> Array:
     for side, nodes in enumerate(sides):
         node_type[nodes] = group[side]
     if (node_type < 0).all():
-        raise InputError("edges.pkl holds no edges.")
+        raise InputError("edges.pkl contains no edges.")
     known = node_type[labelled][node_type[labelled] >= 0]
     if known.size:
         alone = labelled[node_type[labelled] < 0]
@@ -95,14 +95,14 @@ def _ends(matrices: list[sp.csr_matrix], node_type: Array, names: list[str]) -> 
     for name, matrix in zip(names, matrices, strict=True):
         rows, columns = np.unique(node_type[matrix.nonzero()[0]]), np.unique(node_type[matrix.nonzero()[1]])
         if len(rows) != 1 or len(columns) != 1:
-            trouble = "has no edges" if not len(rows) else "joins more than one pair of node types"
-            raise InputError(f'relation "{name}" {trouble}; give the right types with --types, or leave it out.')
+            trouble = "has no edges" if not len(rows) else "connects more than one pair of node types"
+            raise InputError(f'relation "{name}" {trouble}; give the right types with --types, or remove the relation.')
         ends.append((int(rows[0]), int(columns[0])))
     return ends
 
 
 def _public_names(folder: str, ends: list[tuple[int, int]]) -> tuple[list[str], list[str]] | None:
-    """Names of a folder called as the authors', if its relations join the types as theirs do."""
+    """The names for one of the authors' folders, if its relations connect the types in the same way."""
     relations = PUBLIC_RELATIONS.get(folder, ())
     if len(relations) != len(ends):
         return None
@@ -130,11 +130,12 @@ def _blocks(counts: dict[str, int], num_nodes: int) -> Array:
 
 def _read_names(path: Path) -> dict[str, Any]:
     try:
+        check_regular(path)
         text = path.read_text()
         names: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not readable ({error})") from None
     if not isinstance(names, dict) or not names.keys() <= {"types", "relations"}:
         raise InputError(f'{path} must have `types = {{paper = 3025, …}}` and `relations = ["PA", …]`, nothing else.')

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.arrays import is_bomb
+from fastgtn.data.archive.arrays import is_bomb
 from fastgtn.data.feature_matrix import feature_tensor
 from fastgtn.data.importers.assemble import Array
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
 
-MAX_CLASSES = 100_000  # a class number beyond this is a slip, and a matrix of that width would not fit
+LINE_BYTES, FIELD_BYTES = 120, 60  # what a line and a field take in memory, besides their text
+MAX_CLASSES = 100_000  # a larger class number is a mistake, and its matrix would not fit into memory
 
 
 def read(path: Path) -> tuple[HeteroData, NodeTask | None]:
@@ -46,7 +47,7 @@ class _Nodes:
         self.ids = _integers([row[0] for row in rows], "node.dat")
         self.types = _integers([row[2] for row in rows], "node.dat")
         if len(np.unique(self.ids)) != len(self.ids):
-            raise InputError(f"{path}: node.dat names a node twice.")
+            raise InputError(f"{path}: node.dat contains a node twice.")
         self.type_names = {int(t): known_names.get(int(t), f"type_{t}") for t in np.unique(self.types)}
         self.order = np.argsort(self.ids)
         self.local = np.empty(len(rows), np.int64)
@@ -55,12 +56,12 @@ class _Nodes:
             self.local[members] = np.arange(len(members))
 
     def find(self, ids: Array, file: str) -> Array:
-        """Places in the file of these node numbers."""
+        """Positions of these node numbers in the file."""
         place = np.searchsorted(self.ids, ids, sorter=self.order)
         rows = self.order[np.minimum(place, len(self.ids) - 1)]
         unknown = ids[self.ids[rows] != ids]
         if unknown.size:
-            raise InputError(f"{file} refers to {unknown.size} nodes that node.dat does not have, as {unknown[0]}.")
+            raise InputError(f"{file} refers to {unknown.size} nodes that are not in node.dat, such as {unknown[0]}.")
         return rows
 
     def labels_of(self, members: Array) -> Array:
@@ -79,7 +80,8 @@ class _Nodes:
 def _add_links(graph: HeteroData, path: Path, nodes: _Nodes, info: dict[str, Any]) -> None:
     rows = _rows(path, "link.dat", at_least=3)
     source, target, relation = (_integers([row[i] for row in rows], "link.dat") for i in range(3))
-    weights = np.array([float(row[3]) if len(row) > 3 else 1.0 for row in rows], np.float32)
+    with np.errstate(over="ignore"):  # infinite weights are refused when the graph is stored or used
+        weights = np.array([float(row[3]) if len(row) > 3 else 1.0 for row in rows]).astype(np.float32)
     source, target = nodes.find(source, "link.dat"), nodes.find(target, "link.dat")
     names = _names(info, "link.dat", "link type", "relation")
     for r in np.unique(relation):
@@ -87,7 +89,7 @@ def _add_links(graph: HeteroData, path: Path, nodes: _Nodes, info: dict[str, Any
         pairs = np.unique(np.stack([nodes.types[source[chosen]], nodes.types[target[chosen]]]), axis=1)
         name = names.get(int(r), f"relation_{r}")
         if pairs.shape[1] != 1:
-            raise InputError(f'link.dat: relation {r} ("{name}") joins more than one pair of node types.')
+            raise InputError(f'link.dat: relation {r} ("{name}") connects more than one pair of node types.')
         edge_type = (nodes.type_names[int(pairs[0, 0])], name, nodes.type_names[int(pairs[1, 0])])
         ends = np.stack([nodes.local[source[chosen]], nodes.local[target[chosen]]])
         graph[edge_type].edge_index = torch.from_numpy(ends)
@@ -111,7 +113,7 @@ def _task(path: Path, nodes: _Nodes, info: dict[str, Any]) -> NodeTask | None:
     known = info.get("label.dat", {}).get("node type", {}).get(str(target), {})
     C = max(int(classes.max()) + 1, len(known))
     if classes.min() < 0 or C > MAX_CLASSES:
-        raise InputError(f"label.dat has classes from {classes.min()} to {classes.max()}; they count from zero.")
+        raise InputError(f"label.dat has classes from {classes.min()} to {classes.max()}; they must count from zero.")
     one_hot = torch.zeros(int((nodes.types == target).sum()), C)
     local = nodes.local[places]
     one_hot[local[owner], classes] = 1
@@ -124,12 +126,18 @@ def _task(path: Path, nodes: _Nodes, info: dict[str, Any]) -> NodeTask | None:
         labels,
         train=torch.from_numpy(local[:split]),
         test=torch.from_numpy(local[split:]),
-        class_names=[str(known.get(str(c), c)) for c in range(C)],
+        class_names=_class_names(known, C),
     )
 
 
+def _class_names(known: dict[str, Any], count: int) -> list[str]:
+    """The names of info.dat; numbers where it gives two classes the same name."""
+    names = [str(known.get(str(c), c)) for c in range(count)]
+    return names if len(set(names)) == count else [str(c) for c in range(count)]
+
+
 def _info(path: Path) -> dict[str, Any]:
-    """Names of types, relations and classes; Freebase's info.dat is prose and gives none."""
+    """Names of types, relations and classes; Freebase's info.dat is free text and contains none."""
     if not _has(path, "info.dat"):
         return {}
     with _open(path, "info.dat") as file:
@@ -148,12 +156,21 @@ def _names(info: dict[str, Any], file: str, part: str, default: str) -> dict[int
 
 
 def _rows(path: Path, name: str, *, at_least: int) -> list[list[str]]:
+    rows, memory, packed = [], 0, _packed_size(path, name)
     with _open(path, name) as file:
-        rows = [line.rstrip("\r\n").split("\t") for line in file if line.strip()]
+        for line in file:
+            if not line.strip():
+                continue
+            rows.append(line.rstrip("\r\n").split("\t"))
+            memory += len(line) + LINE_BYTES + FIELD_BYTES * len(rows[-1])
+            if len(rows) % 10_000 == 0 and is_bomb(packed, memory):
+                raise InputError(
+                    f"{path}: {name} has {packed:,} bytes but over {len(rows):,} lines, which is too large."
+                )
     short = next((i for i, row in enumerate(rows) if len(row) < at_least), None)
     if short is not None or not rows:
         where = f"line {short + 1} has {len(rows[short])}" if short is not None else "it is empty"
-        raise InputError(f"{path}: {name} needs {at_least} fields per line, parted by tabs; {where}.")
+        raise InputError(f"{path}: {name} needs {at_least} fields per line, separated by tabs; {where}.")
     return rows
 
 
@@ -162,6 +179,14 @@ def _integers(texts: list[str], file: str) -> Array:
         return np.array(texts, dtype=np.int64)
     except (ValueError, OverflowError):
         raise InputError(f"{file} has a number, type or label that is not a whole number.") from None
+
+
+def _packed_size(path: Path, name: str) -> int:
+    if path.is_dir():
+        return (path / name).stat().st_size if (path / name).is_file() else 0
+    member = _member(path, name)
+    with zipfile.ZipFile(path) as archive:
+        return archive.getinfo(member).compress_size if member else 0
 
 
 def _has(path: Path, name: str) -> bool:
@@ -176,7 +201,7 @@ def _open(path: Path, name: str) -> IO[str]:
     archive = zipfile.ZipFile(path)
     member = archive.getinfo(str(_member(path, name)))
     if is_bomb(member.compress_size, member.file_size):
-        raise InputError(f"{path}: {name} unpacks to {member.file_size:,} bytes, which is refused.")
+        raise InputError(f"{path}: {name} unpacks to {member.file_size:,} bytes, which is too large.")
     return io.TextIOWrapper(archive.open(member), encoding="utf-8", errors="replace")
 
 

@@ -1,5 +1,6 @@
 """MATLAB files with Network, Attributes and Label (BlogCatalog, Flickr)."""
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator
@@ -7,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 from torch_geometric.data import HeteroData
 
-from fastgtn.data.arrays import is_bomb
-from fastgtn.data.importers.assemble import as_csr, homogeneous, node_task
+from fastgtn.data.archive.arrays import is_bomb, memory_bytes
+from fastgtn.data.child import Child
+from fastgtn.data.importers import mat_child
+from fastgtn.data.importers.assemble import Array, as_csr, homogeneous, node_task
+from fastgtn.data.index_arrays import checked_csr
 from fastgtn.data.splits import draw_split
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError, nearest
@@ -21,6 +24,7 @@ FRACTIONS = (0.1, 0.2, 0.7)  # the file has no split; these are the paper's shar
 _HEADER = 128  # bytes before the first element of a file of version 5 to 7
 _COMPRESSED = 15  # the type of an element that is a zlib stream
 _AT_ONCE = 1 << 20
+_SECONDS = 300
 
 
 def read(path: Path) -> tuple[HeteroData, NodeTask]:
@@ -41,24 +45,54 @@ def _variables(path: Path) -> dict[str, Any]:
     needed = ("Network", "Attributes", "Label")
     try:
         _require_honest_sizes(path)
-        variables: dict[str, Any] = scipy.io.loadmat(path, variable_names=needed)
-    except InputError:
-        raise
+        packed = path.stat().st_size
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except NotImplementedError:
-        raise InputError(f"{path} is a MATLAB 7.3 file; save it again with `save -v7`.") from None
-    except Exception as error:  # a damaged file may fail anywhere in the reader
+    except (OSError, zlib.error) as error:
         raise InputError(f"{path} is not a readable MATLAB file ({type(error).__name__}: {error})") from None
+    child = Child(
+        Path(mat_child.__file__),
+        folder=path.resolve().parent,
+        memory=min(memory_bytes() // 2, (2 << 30) + 400 * packed),
+    )
+    try:
+        request = {"path": str(path.resolve()), "names": needed}
+        reply = child.ask(request, seconds=_SECONDS, what=str(path))
+        if reply.get("error") == "7.3":
+            raise InputError(f"{path} is a MATLAB 7.3 file; save it again with `save -v7`.")
+        if "error" in reply:
+            raise InputError(f"{path} is not a readable MATLAB file ({reply['error']})")
+        found = reply["variables"]
+        received = {name: _receive(child, name, found[name], packed, path) for name in needed if found.get(name)}
+    finally:
+        child.close()
     for name in needed:
-        if name not in variables:
-            present = [info[0] for info in scipy.io.whosmat(path)]
-            raise InputError(f"{path} has no variable {name}; {nearest(name, present)}")
-    return variables
+        if name not in received:
+            raise InputError(f"{path} has no variable {name}; {nearest(name, found)}")
+    return received
+
+
+def _receive(child: Child, name: str, described: dict[str, Any], packed: int, path: Path) -> Any:
+    """One variable from the child: a dense array, or a sparse matrix whose indices are checked."""
+    arrays: list[Array] = []
+    for each in described["arrays"]:
+        dtype, shape = np.dtype(each["dtype"]), tuple(each["shape"])
+        size = math.prod(shape) * dtype.itemsize
+        if is_bomb(packed, size):
+            raise InputError(f"{path}: {name} takes {size:,} bytes in a file of {packed:,} bytes, which is too large.")
+        raw = child.stream.read(size)
+        if len(raw) != size:
+            raise InputError(f"{path}: the process that reads it ended within {name}: check the file.")
+        arrays.append(np.frombuffer(bytearray(raw), dtype).reshape(shape))
+    if described["layout"] == "dense":
+        return arrays[0]
+    if described["layout"] not in ("csc", "coo"):
+        raise InputError(f"{path}: {name} must be a matrix of numbers; it is a {described['layout']}.")
+    return checked_csr(described["layout"], *arrays, shape=tuple(described["shape"]), what=f"{path}: {name}")
 
 
 def _require_honest_sizes(path: Path) -> None:
-    """Refuse a small file that becomes a huge one; what it says of its sizes is not believed, but counted."""
+    """Refuse a small file that unpacks to a huge one. The sizes are counted, not read from the file."""
     packed, unpacked = path.stat().st_size, 0
     for size in _unpacked_pieces(path):
         unpacked += size
@@ -67,7 +101,7 @@ def _require_honest_sizes(path: Path) -> None:
 
 
 def _unpacked_pieces(path: Path) -> Iterator[int]:
-    """Sizes of what the compressed elements become, a piece at a time; nothing where the format is another one."""
+    """Sizes of the uncompressed elements, one piece at a time; nothing for another format."""
     with path.open("rb") as file:
         order = {b"IM": "<", b"MI": ">"}.get(file.read(_HEADER)[126:])
         while order is not None and len(tag := file.read(8)) == 8:

@@ -9,11 +9,11 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.data.importers.assemble import as_csr, homogeneous, node_task, prefix_of
-from fastgtn.data.importers.safe_pickle import load
+from fastgtn.data.importers.pickles.safe_pickle import load
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
 
-VALIDATION_NODES = 500  # those right after the training nodes, as everyone who uses these files does
+VALIDATION_NODES = 500  # the nodes after the training nodes, as is usual for these files
 
 
 def read(path: Path) -> tuple[HeteroData, NodeTask]:
@@ -47,14 +47,14 @@ def _test_index(path: Path, first: int) -> Any:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except ValueError:
-        raise InputError(f"{path} must hold one node number per line") from None
+        raise InputError(f"{path} must contain one node number per line") from None
     if not test.size or test.min() < first or len(np.unique(test)) != len(test) or np.ptp(test) > 10 * len(test):
-        raise InputError(f"{path} must hold different node numbers from {first} on, one per row of tx")
+        raise InputError(f"{path} must contain distinct node numbers from {first} on, one per row of tx")
     return test
 
 
 def _in_order(known: sp.csr_matrix, tested: sp.csr_matrix, test: Any) -> sp.csr_matrix:
-    """Rows of allx, then the rows of tx at the places which test.index gives; places left out stay zero."""
+    """Rows of allx, then the rows of tx at the positions that test.index gives; other positions are zero."""
     if tested.shape[0] != len(test) or tested.shape[1] != known.shape[1]:
         raise InputError(
             f"tx or ty is {tested.shape[0]} × {tested.shape[1]}; test.index has {len(test)} nodes "
@@ -69,7 +69,7 @@ def _in_order(known: sp.csr_matrix, tested: sp.csr_matrix, test: Any) -> sp.csr_
 
 def _adjacency(links: Any, num_nodes: int) -> sp.csr_matrix:
     if not isinstance(links, dict):
-        raise InputError("the .graph file must hold a dictionary: node number → list of its neighbours.")
+        raise InputError("the .graph file must contain a dictionary: node number → list of its neighbours.")
     sources = np.repeat(
         np.fromiter(links, np.int64, len(links)), np.fromiter(map(len, links.values()), np.int64, len(links))
     )

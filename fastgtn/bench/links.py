@@ -1,0 +1,106 @@
+"""Link prediction: the joined meta-paths beside simple and known predictors, on one graph."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from fastgtn.bench.table import Report, Table, bold_best, spread
+from fastgtn.config.models import title_of as title_of_model
+from fastgtn.config.tuned_configs import models
+from fastgtn.data.metrics import title_of
+from fastgtn.errors import InputError, nearest
+from fastgtn.links import LinkTask, fit_links
+from fastgtn.links.learned.result import fit_encoders
+from fastgtn.links.rivals import RIVALS
+
+OURS = "joined meta-paths"
+METRICS = ("roc_auc", "average_precision", "mrr", "recall@20", "ndcg@20")
+Make = Callable[[int], LinkTask]  # the task of a seed
+Predict = Callable[[LinkTask, int], dict[str, float]]  # the test scores of a task with a seed
+
+
+@dataclass(frozen=True)
+class LinkCell:
+    """One predictor on one graph: the test scores of each seed, and the seconds of a seed."""
+
+    title: str
+    scores: list[dict[str, float]]
+    seconds: float
+
+    def spread(self, metric: str) -> dict[str, float]:
+        values = [scores[metric] for scores in self.scores]
+        return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}
+
+
+def check_rivals(names: Sequence[str]) -> None:
+    """Refuse a predictor that does not exist."""
+    for name in names:
+        if name not in RIVALS and name not in models():
+            raise InputError(f'no link predictor "{name}"; {nearest(name, [*RIVALS, *models()])}')
+
+
+def link_cells(
+    make: Make, names: Sequence[str], seeds: range, *, done: Callable[[LinkCell], None] | None = None
+) -> list[LinkCell]:
+    """Train ours and the named rivals with every seed; each chooses on validation and scores the test once."""
+    check_rivals(names)
+    cells = []
+    predictors: dict[str, Predict] = {OURS: _ours, **dict(_predictor(name) for name in names)}
+    for title, predict in predictors.items():
+        started = time.perf_counter()
+        scores = [predict(make(seed), seed) for seed in seeds]
+        cells.append(LinkCell(title, scores, (time.perf_counter() - started) / len(seeds)))
+        if done is not None:
+            done(cells[-1])
+    return cells
+
+
+def links_report(
+    cells: Mapping[str, Sequence[LinkCell]], notes: Sequence[str] = (), *, command: str, seeds: range
+) -> Report:
+    """A table per graph, with a row per predictor; the best of each column is in bold.
+
+    Args:
+        cells: The predictors of each graph.
+    """
+    tables = [_table(name, rows) for name, rows in cells.items()]
+    values = {
+        name: {cell.title: {metric: cell.spread(metric) for metric in cell.scores[0]} for cell in rows}
+        for name, rows in cells.items()
+    }
+    return Report("Link prediction", command, tables, {"seeds": list(seeds), "test": values}, list(notes))
+
+
+def _table(name: str, cells: Sequence[LinkCell]) -> Table:
+    shown = [m for m in METRICS if all(m in scores for cell in cells for scores in cell.scores)]
+    columns = []
+    for metric in shown:
+        found = [cell.spread(metric) for cell in cells]
+        columns.append(bold_best([spread(one, 1) for one in found], [one["mean"] for one in found]))
+    rows = [
+        [cell.title, *(column[number] for column in columns), f"{cell.seconds:.0f} s"]
+        for number, cell in enumerate(cells)
+    ]
+    return Table(f"Links of {name}, test, in points", ["", *map(title_of, shown), "time"], rows)
+
+
+def _predictor(name: str) -> tuple[str, Predict]:
+    if name in RIVALS:
+        return RIVALS[name][0], partial(_rival, name)
+    return f"{title_of_model(name)} encoders", partial(_encoders, name)
+
+
+def _encoders(name: str, task: LinkTask, seed: int) -> dict[str, float]:
+    return fit_encoders(task, name, seed=seed).test
+
+
+def _rival(name: str, task: LinkTask, seed: int) -> dict[str, float]:
+    return RIVALS[name][1](task, seed).evaluate(task, "test")
+
+
+def _ours(task: LinkTask, seed: int) -> dict[str, float]:
+    return fit_links(task, seed=seed).test

@@ -1,0 +1,171 @@
+"""What a trained link model answers: scores, reasons for one pair, and the best new partners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastgtn.cli.output import emit_json, emit_table, noted, say
+from fastgtn.errors import InputError, nearest
+
+MOST_SOURCES = 20  # whose recommendations a page shows
+
+if TYPE_CHECKING:
+    from fastgtn.links.fit import LinkResult
+    from fastgtn.links.joined.explain import LinkReasons
+    from fastgtn.links.learned.result import LearnedLinks
+    from fastgtn.links.task import Stage
+
+
+def explain_link_run(
+    run: Path,
+    *,
+    pair: tuple[str, str] | None,
+    top: int,
+    seed: int | None,
+    graph: str | None,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """The joined meta-paths of a run, or the reasons for one pair."""
+    from fastgtn.cli.links.train import path_table
+    from fastgtn.links.folder import load_links
+
+    result = load_links(run, seed=seed, graph=graph, data_dir=data_dir, hides=pair is None)
+    if pair is not None:
+        _explain_pair(result, pair, top=top, as_json=as_json)
+        return
+    facts = result.facts()
+    if as_json:
+        emit_json({"run": str(run), **facts})
+        return
+    say("learned", facts["learned"]["verdict"])
+    emit_table(path_table(facts["paths"][:top]))
+
+
+def evaluate_link_run(
+    run: Path, *, split: str, seed: int | None, graph: str | None, data_dir: Path | None, as_json: bool
+) -> None:
+    """Score the validation or the test pairs of a run again."""
+    from fastgtn.data.metrics import title_of
+    from fastgtn.links.fit import score_stage
+    from fastgtn.links.folder import load_links
+
+    if split not in ("val", "test"):
+        raise InputError(f'a link model is scored on "val" or "test", but got "{split}".')
+    stage: Stage = "val" if split == "val" else "test"
+    scores = score_stage(load_links(run, seed=seed, graph=graph, data_dir=data_dir), stage)
+    if as_json:
+        emit_json({"run": str(run), "split": split, **scores})
+    else:
+        say(split, " · ".join(f"{title_of(name)} {100 * value:.2f}" for name, value in scores.items()))
+
+
+def write_recommendations(
+    run: Path, out: Path, *, top: int, seed: int | None, graph: str | None, data_dir: Path | None, as_json: bool
+) -> None:
+    """Write the best new partners of every source, known links left out."""
+    import numpy as np
+    import pyarrow as pa
+
+    from fastgtn.links.folder import load_links, names_of, texts_of
+    from fastgtn.runs.predictions import write_table
+
+    with noted():
+        result = load_links(run, seed=seed, graph=graph, data_dir=data_dir, hides=False)
+    found, relation, whole = result.recommend(top=top), result.task.relation, result.task.graph_at("use")
+    sources, targets = (np.array(names_of(whole, t)) for t in (relation.source, relation.target))
+    kept = found.targets >= 0
+    row = np.nonzero(kept)[0]
+    other = relation.target if relation.target != relation.source else f"other {relation.target}"
+    columns = {
+        relation.source: sources[found.sources[row]],
+        "rank": np.broadcast_to(np.arange(1, top + 1), kept.shape)[kept],
+        other: targets[found.targets[kept]],
+        "probability": 1 / (1 + np.exp(-found.logits[kept])),
+    }
+    if "node_name" in whole[relation.target]:
+        columns[f"{other} name"] = np.array(texts_of(whole, relation.target))[found.targets[kept]]
+    table = pa.table(columns)
+    write_table(table, out)
+    if as_json:
+        emit_json({"run": str(run), "rows": table.num_rows, "columns": table.column_names, "out": str(out)})
+    else:
+        count = f"{len(found.sources):,} {relation.source} nodes"
+        say("saved", f"{out} · the {top} best new {relation.target} nodes of {count}")
+
+
+def report_link_run(
+    runs: list[Path],
+    out: Path | None,
+    *,
+    plots: Path | None,
+    nodes: int,
+    graph: str | None,
+    data_dir: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the page of one link run."""
+    if len(runs) > 1 or plots is not None:
+        raise InputError("a page about links shows one run and has no separate figures: give one run, without --plots.")
+    from fastgtn.links.page import write_link_report
+
+    place = runs[0] / "report.html" if out is None else out
+    shown = min(nodes, MOST_SOURCES)
+    facts = write_link_report(runs[0], place, sources=shown, graph=graph, data_dir=data_dir, force=force)
+    size = place.stat().st_size
+    if as_json:
+        first = facts["paths"][0]["name"] if facts["paths"] else None
+        emit_json({"out": str(place), "bytes": size, "runs": [{"run": str(runs[0]), "first": first}], "plots": []})
+    else:
+        say("saved", f"{place} · {size / 1e6:.1f} MB · recommendations of up to {shown} sources")
+
+
+def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, top: int, as_json: bool) -> None:
+    from fastgtn.links.folder import names_of, texts_of
+
+    relation, graph = result.task.relation, result.task.graph_at("use")
+    source = _number(names_of(graph, relation.source), relation.source, pair[0])
+    target = _number(names_of(graph, relation.target), relation.target, pair[1])
+    names = {t: texts_of(graph, t) for t in graph.node_types}
+    reasons = result.explain(source, target)
+    if as_json:
+        emit_json(_as_values(reasons, names))
+        return
+    ends = f"{relation.source} {names[relation.source][source]} – {relation.target} {names[relation.target][target]}"
+    say("pair", f"{ends} · log-odds {reasons.logit:+.3f}")
+    say("", f"{reasons.bias:+.3f} constant · {reasons.popularity:+.3f} popularity of the {relation.target}")
+    for reason in reasons.reasons[:top]:
+        say("", f"{reason.contribution:+.3f} {reason.name}")
+        for instance in reason.instances:
+            through = " – ".join(f"{t} {names[t][n]}" for t, n in zip(reason.types, instance.nodes, strict=True))
+            say("", f"       {100 * instance.share:4.1f} %  {through}")
+
+
+def _number(names: list[str], kind: str, name: str) -> int:
+    if name not in names:
+        raise InputError(f'there is no {kind} "{name}"; {nearest(name, names[:2000])}')
+    return names.index(name)
+
+
+def _as_values(reasons: LinkReasons, names: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        "logit": reasons.logit,
+        "bias": reasons.bias,
+        "popularity": reasons.popularity,
+        "paths": [
+            {
+                "name": reason.name,
+                "contribution": reason.contribution,
+                "instances": [
+                    {
+                        "nodes": [[t, names[t][n]] for t, n in zip(reason.types, instance.nodes, strict=True)],
+                        "share": instance.share,
+                    }
+                    for instance in reason.instances
+                ],
+            }
+            for reason in reasons.reasons
+        ],
+    }

@@ -1,0 +1,1 @@
+"""The commands that score nodes with a trained run."""

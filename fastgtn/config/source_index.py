@@ -1,0 +1,110 @@
+"""Names of models and keys of a config, read from the source of the options: importing them would import torch.
+
+The command line needs them for its help and for completion. The classes remain the only source.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_PACKAGE = Path(__file__).parents[1]
+_FOLDERS = ("config", "nn", "relations/sampling")
+_ROOT, _MODEL = "Config", "BackboneOptions"  # the config itself, and what the options of every model inherit from
+
+
+class _Section(NamedTuple):
+    """A class of options: what it inherits from, the annotation of each of its keys, and the names of variants."""
+
+    name: str
+    bases: tuple[str, ...]
+    fields: dict[str, ast.expr]
+    variants: dict[str, Any]
+
+    @property
+    def holds_options(self) -> bool:
+        return any(base == "Section" or base.endswith("Options") for base in self.bases)
+
+
+@cache
+def model_variants() -> dict[str, dict[str, Any]]:
+    """The names of models and of their variants, and what each says in the section `[model]`."""
+    found: dict[str, dict[str, Any]] = {}
+    for section in _sections().values():
+        annotation = section.fields.get("name") if _is_model(section.name) else None
+        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Literal":
+            name = ast.literal_eval(annotation.slice)
+            variants = section.variants or {name: {"model": {}}}
+            found |= {label: {"name": name, **variant["model"]} for label, variant in variants.items()}
+    return found
+
+
+def model_names() -> tuple[str, ...]:
+    """The values that `model.name` may have."""
+    return tuple(dict.fromkeys(values["name"] for values in model_variants().values()))
+
+
+@cache
+def config_keys() -> tuple[str, ...]:
+    """All full keys that some config may have, such as ``fit.epochs`` and ``model.non_local.enabled``."""
+    return tuple(dict.fromkeys(_keys(_ROOT, "")))
+
+
+def _keys(section: str, prefix: str) -> Iterator[str]:
+    for name, annotation in _inherited(section).items():
+        kind = ast.unparse(annotation)
+        if prefix == "" and name == "model":
+            for model in _sections():
+                if model == _MODEL or _is_model(model):
+                    yield from _keys(model, "model.")
+        elif kind in _sections():
+            yield from _keys(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _inherited(name: str) -> dict[str, ast.expr]:
+    """The keys of a section and of the sections that it inherits from."""
+    section = _sections().get(name)
+    if section is None:
+        return {}
+    fields: dict[str, ast.expr] = {}
+    for base in section.bases:
+        fields |= _inherited(base)
+    return fields | section.fields
+
+
+def _is_model(name: str) -> bool:
+    bases = _sections()[name].bases
+    return any(base == _MODEL or (base in _sections() and _is_model(base)) for base in bases)
+
+
+@cache
+def _sections() -> dict[str, _Section]:
+    """All classes of options in the source, by name."""
+    found: dict[str, _Section] = {}
+    for folder in _FOLDERS:
+        for path in sorted((_PACKAGE / folder).rglob("*.py"), key=lambda path: (len(path.parts), path)):
+            text = path.read_text(encoding="utf-8")
+            if "Section" in text or "Options)" in text:
+                sections = (_section(node) for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+                found |= {section.name: section for section in sections if section.holds_options}
+    return found
+
+
+def _section(node: ast.ClassDef) -> _Section:
+    fields = {
+        line.target.id: line.annotation
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+        and isinstance(line.target, ast.Name)
+        and not ast.unparse(line.annotation).startswith("ClassVar")
+    }
+    literals = [
+        line.value
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == "variants" and line.value is not None
+    ]
+    variants = ast.literal_eval(literals[0]) if literals else {}
+    return _Section(node.name, tuple(ast.unparse(base) for base in node.bases), fields, variants)

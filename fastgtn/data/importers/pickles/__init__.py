@@ -1,0 +1,1 @@
+"""Read pickles of numbers without executing them."""

@@ -1,0 +1,1 @@
+"""Generated graphs: with a known answer, or with the shape of OAG."""

@@ -1,0 +1,129 @@
+"""Columns of an edge table as features of the nodes at both ends: how many, how much, and when for the last time."""
+
+import warnings
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from fastgtn.data.tables import columns as table_columns
+from fastgtn.data.tables.columns import Array
+from fastgtn.data.tables.config import RelationTable, TimeColumn
+from fastgtn.data.tables.encoders.date import seconds_of
+from fastgtn.data.tables.encoders.kinds import infer_kind
+from fastgtn.errors import InputError
+from fastgtn.options import Section
+
+MOST_VALUES = 50  # of a category that is counted value by value
+DAY = 86400.0
+EdgeKind = Literal["number", "category", "date"]
+
+
+class EdgeColumn(Section):
+    """One feature column of a relation: its kind, and the values of a category or the latest of all dates."""
+
+    column: str
+    kind: EdgeKind
+    format: str | None = None
+    values: tuple[str, ...] = ()
+    latest: float = 0.0
+
+
+class EdgeEncoding(Section):
+    """What was fitted on one edge table."""
+
+    columns: tuple[EdgeColumn, ...]
+    time: str | None = None
+    time_format: str | None = None
+
+    @property
+    def time_column(self) -> TimeColumn | None:
+        return None if self.time is None else TimeColumn(column=self.time, format=self.time_format)
+
+
+def fit_edges(table: pa.Table, relation: RelationTable, where: str) -> EdgeEncoding:
+    """Find the kind of each feature column, the values of categories and the latest date."""
+    columns = []
+    for name, feature in relation.feature_columns.items():
+        what = f'[{where}]: feature column "{name}"'
+        kind = feature.kind or infer_kind(name, table[name], what)[0]
+        kind = "category" if kind == "code" else kind
+        if kind == "number" or kind == "date" or kind == "category":
+            columns.append(_fit_column(table[name], name, kind, feature.format, what))
+        else:
+            raise InputError(f'{what} is of kind "{kind}"; of edges numbers, categories and dates are summarised.')
+    time = relation.time_column
+    if time is None:
+        return EdgeEncoding(columns=tuple(columns))
+    return EdgeEncoding(columns=tuple(columns), time=time.column, time_format=time.format)
+
+
+def _fit_column(column: pa.ChunkedArray, name: str, kind: EdgeKind, date_format: str | None, what: str) -> EdgeColumn:
+    if kind == "date":
+        seconds = seconds_of(column, date_format, what)
+        return EdgeColumn(column=name, kind=kind, format=date_format, latest=float(np.nanmax(seconds)))
+    if kind == "number":
+        return EdgeColumn(column=name, kind=kind)
+    code, names = table_columns.codes(column)
+    if len(names) > MOST_VALUES:
+        commonest = np.sort(np.argsort(-np.bincount(code[code >= 0]), kind="stable")[:MOST_VALUES])
+        warnings.warn(f"{what} has {len(names)} values; the {MOST_VALUES} commonest ones are counted.", stacklevel=2)
+        names = [names[c] for c in commonest]
+    return EdgeColumn(column=name, kind=kind, values=tuple(names))
+
+
+def summaries(
+    table: pa.Table,
+    encoding: EdgeEncoding,
+    nodes: Array,
+    num_nodes: int,
+    *,
+    times: Array | None,
+    where: str,
+    now: Array | None = None,
+) -> dict[str, Array]:
+    """For every node of one end: the count of its rows, and of each column sum, mean, smallest, largest and last.
+
+    Nodes without a row have NaN where there is nothing to say.
+
+    Args:
+        now: From when on days are counted backwards, for each node; by default from the latest date.
+    """
+    found: dict[str, Array] = {"count": np.bincount(nodes, minlength=num_nodes).astype(np.float64)}
+    for column in encoding.columns:
+        values, what = table[column.column], f'[{where}]: feature column "{column.column}"'
+        if column.kind == "category":
+            texts = np.array(table_columns.value_texts(values.combine_chunks()).to_pylist(), dtype=object)
+            for value in column.values:
+                counts = np.bincount(nodes[texts == value], minlength=num_nodes)
+                found[f"{column.column}={value}"] = counts.astype(np.float64)
+            continue
+        if column.kind == "date":
+            seconds = seconds_of(values, column.format, what)
+            end = column.latest if now is None else np.where(np.isfinite(now), now, column.latest)[nodes]
+            ages = grouped((end - seconds) / DAY, nodes, num_nodes, None)
+            found |= {f"{column.column}.days_since_last": ages["min"], f"{column.column}.days_since_first": ages["max"]}
+            continue
+        numbers = grouped(table_columns.numbers_or_nan(values, what), nodes, num_nodes, times)
+        found |= {f"{column.column}.{name}": each for name, each in numbers.items()}
+    return found
+
+
+def grouped(values: Array, nodes: Array, num_nodes: int, times: Array | None) -> dict[str, Array]:
+    """Sum, mean, smallest and largest value of each node; with times also the last one."""
+    seen = np.flatnonzero(~np.isnan(values))
+    order = seen[np.lexsort((values[seen], nodes[seen]))]  # by value too: sums must not depend on the order of rows
+    where, first = np.unique(nodes[order], return_index=True)
+    found = {name: np.full(num_nodes, np.nan) for name in ("sum", "mean", "min", "max")}
+    found["sum"][:] = 0.0
+    if len(order):
+        sums, counts = np.add.reduceat(values[order], first), np.diff([*first, len(order)])
+        last = np.append(first[1:], len(order)) - 1
+        found["sum"][where], found["mean"][where] = sums, sums / counts
+        found["min"][where], found["max"][where] = values[order][first], values[order][last]
+    if times is not None:
+        latest = np.full(num_nodes, np.nan)
+        by_time = seen[np.lexsort((values[seen], times[seen], nodes[seen]))]
+        latest[nodes[by_time]] = values[by_time]  # the last one written stays
+        found["last"] = latest
+    return found

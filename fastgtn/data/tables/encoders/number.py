@@ -1,0 +1,76 @@
+"""Columns of numbers: missing values filled, long tails shortened, mean zero and deviation one."""
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from fastgtn.data.tables.columns import Array, numbers_or_nan
+from fastgtn.data.tables.config import Feature
+from fastgtn.data.tables.encoders.encoded import Encoded
+from fastgtn.errors import InputError
+from fastgtn.options import Section
+
+LONG_TAIL = 8.0  # a value this many deviations from the mean: the logarithm is taken
+
+
+class NumberEncoder(Section):
+    """One column, and a second one that marks missing values if some were missing during fitting."""
+
+    kind: Literal["number"] = "number"
+    fill: float
+    has_missing: bool
+    is_log: bool
+    mean: float
+    deviation: float
+
+    @staticmethod
+    def fit(column: pa.ChunkedArray, feature: Feature, what: str) -> "NumberEncoder":
+        """Find fill value, mean and deviation; an infinite value or a column without any value is refused."""
+        values = numbers_or_nan(column, what)
+        missing = np.isnan(values)
+        if missing.all():
+            raise InputError(f"{what} has no value in any row; leave it out.")
+        seen = values[~missing]
+        fill = _fill_value(seen, feature)
+        filled = np.where(missing, fill, values)
+        is_log = feature.standardize and (_has_long_tail(filled) if feature.log is None else feature.log)
+        if is_log:
+            filled = _signed_log(filled)
+        mean, deviation = (float(filled.mean()), float(filled.std())) if feature.standardize else (0.0, 1.0)
+        return NumberEncoder(
+            fill=fill,
+            has_missing=bool(missing.any()),
+            is_log=is_log,
+            mean=mean,
+            deviation=deviation if deviation > 0 else 1.0,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return ["", "missing"] if self.has_missing else [""]
+
+    def encode(self, column: pa.ChunkedArray, what: str) -> Encoded:
+        values = numbers_or_nan(column, what)
+        missing = np.isnan(values)
+        filled = np.where(missing, self.fill, values)
+        if self.is_log:
+            filled = _signed_log(filled)
+        parts = [(filled - self.mean) / self.deviation, *([missing] if self.has_missing else [])]
+        return Encoded(np.stack(parts, 1).astype(np.float32), missing=int(missing.sum()))
+
+
+def _fill_value(seen: Array, feature: Feature) -> float:
+    if feature.fill == "mean":
+        return float(seen.mean())
+    return float(np.median(seen)) if feature.fill in (None, "median") else float(feature.fill)
+
+
+def _has_long_tail(values: Array) -> bool:
+    """Whether a few values are so far out that the others would all look alike."""
+    deviation = values.std()
+    return bool(deviation > 0 and np.abs(values - values.mean()).max() > LONG_TAIL * deviation)
+
+
+def _signed_log(values: Array) -> Array:
+    return np.sign(values) * np.log1p(np.abs(values))

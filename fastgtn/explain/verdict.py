@@ -1,0 +1,116 @@
+"""How far an answer is learned: the entropy of the filters, and a control whose filters are frozen at uniform."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fastgtn.data.metrics import named
+from fastgtn.explain.walks import Model, backbone_of
+
+
+@dataclass(frozen=True)
+class Control:
+    """The scores of a model and of the same model with uniform filters, trained alike.
+
+    Args:
+        split: Where they are scored: the test nodes, or the validation nodes where no test labels exist.
+        noise: Two standard errors of the difference, from the nodes on which both predict differently; None for
+            tasks without classes.
+    """
+
+    metric: str
+    split: str
+    learned: float
+    control: float
+    noise: float | None
+
+    @property
+    def difference(self) -> float:
+        """What the choice of paths is worth; positive where it helps."""
+        return (self.learned - self.control) * (1 if named(self.metric).higher_is_better else -1)
+
+    @property
+    def matters(self) -> bool:
+        return self.noise is None or abs(self.difference) > self.noise
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """How far a ranking is learned from the labels.
+
+    Args:
+        entropy: Of the filters, relative to uniform ones, mean over hops and channels: 1 means that nothing was chosen.
+        num_significant: Paths that screening found significant; None where nothing was screened.
+        beats_majority: Whether the model predicts better than always guessing the commonest class.
+    """
+
+    entropy: float
+    num_significant: int | None = None
+    beats_majority: bool = True
+    control: Control | None = None
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether neither screening nor the model has found anything that predicts the labels."""
+        return self.num_significant == 0 and not self.beats_majority
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence or two."""
+        if self.found_nothing:
+            return (
+                "Nothing was found: no meta-path predicts the training labels better than chance, and the model is no "
+                "better than always guessing the commonest class. A ranking would only show noise."
+            )
+        chosen = f"The filters have {100 * self.entropy:.0f} % of the entropy of uniform filters"
+        if self.control is None:
+            return f"{chosen}. What their choice is worth is open: no control with uniform filters has been trained."
+        return f"{_worth(self.control)} {chosen}."
+
+    def to_dict(self) -> dict[str, Any]:
+        control = self.control
+        return {
+            "entropy": self.entropy,
+            "control": None if control is None else control.control,
+            "difference": None if control is None else control.difference,
+            "details": None if control is None else control.to_dict(),
+            "significant_paths": self.num_significant,
+            "verdict": self.verdict,
+        }
+
+
+def filter_entropy(model: Model) -> float:
+    """The entropy of the learned filters over that of uniform ones, mean over layers, hops and channels."""
+    shares = []
+    for filters in backbone_of(model).hop_filters():
+        alpha = filters().detach().double().clamp(min=1e-300)
+        if alpha.size(-1) > 1:
+            shares.append(float(-(alpha * alpha.log()).sum(-1).mean()) / math.log(alpha.size(-1)))
+    return sum(shares) / len(shares) if shares else 1.0
+
+
+def _worth(control: Control) -> str:
+    metric = named(control.metric)
+    learned, uniform = metric.shown(control.learned), metric.shown(control.control)
+    where = {"test": "the test nodes", "val": "the validation nodes"}[control.split]
+    size = metric.shown(abs(control.difference))
+    if not control.matters:
+        noise = "" if control.noise is None else f", within the noise of ±{metric.shown(control.noise)}"
+        return (
+            f"Uniform filters score the same: {metric.title} on {where} is {uniform} with them and {learned} with the "
+            f"learned ones{noise}. The ranking shows the graph rather than the labels."
+        )
+    if control.difference > 0:
+        return (
+            f"The choice of paths is worth {size} points: {metric.title} on {where} is {learned}, and {uniform} with "
+            "uniform filters."
+        )
+    return (
+        f"The choice of paths costs {size} points: {metric.title} on {where} is {learned}, and {uniform} with uniform "
+        "filters. Mixing all paths is better here."
+    )

@@ -1,0 +1,92 @@
+"""Names and modules that are imported on first use, so that ``import fastgtn`` and the command line start fast."""
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The functions `__getattr__` and `__dir__` of a package whose imports are under ``if TYPE_CHECKING:``.
+
+    Type checkers and editors read these imports as usual. At run time, the first use of a name performs its import,
+    so there is only one list of names.
+    """
+    sources: dict[str, tuple[str, str]] = {}
+
+    def known() -> dict[str, tuple[str, str]]:
+        if not sources:
+            sources.update(_deferred_imports(Path(file).read_text(encoding="utf-8")))
+        return sources
+
+    def get(name: str) -> Any:
+        if name.startswith("__") or name not in known():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, original = known()[name]
+        value = getattr(importlib.import_module(module), original)
+        setattr(sys.modules[package], name, value)  # later uses do not call this function
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *known()})
+
+    return get, names
+
+
+def _deferred_imports(text: str) -> dict[str, tuple[str, str]]:
+    """For each name that is imported under ``if TYPE_CHECKING:``, its module and its name there."""
+    found: dict[str, tuple[str, str]] = {}
+    for block in ast.parse(text).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            for node in block.body:
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+    return found
+
+
+def defer(modules: Mapping[str, Mapping[str, Any]]) -> None:
+    """Import these modules of other packages when one of their names is used, instead of when they are imported.
+
+    For a program of its own, such as the command line: large packages import all of their parts, of which a command
+    uses few. A module that was imported before stays as it is.
+
+    Args:
+        modules: For each module, the values of names whose use does not need the module.
+    """
+    sys.meta_path.insert(0, _Deferring(dict(modules)))
+
+
+class _Deferring(MetaPathFinder, Loader):
+    """Answers an import with an empty module, which imports the real one when it is asked for a name."""
+
+    def __init__(self, waiting: dict[str, Mapping[str, Any]]) -> None:
+        self.waiting = waiting
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        return ModuleSpec(fullname, self) if fullname in self.waiting else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self.waiting[module.__name__])
+        module.__class__ = _Waiting  # only now: the import itself has asked for __path__ already
+
+    def load(self, name: str) -> ModuleType:
+        self.waiting.pop(name, None)
+        if isinstance(sys.modules.get(name), _Waiting):
+            sys.modules.pop(name, None)  # of several threads, the lock of the import lets one run the module
+        return importlib.import_module(name)
+
+
+class _Waiting(ModuleType):
+    """The empty module. Those who hold it get the names of the real one."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name not in ("__path__", "__all__", "__version__"):
+            raise AttributeError(name)  # asked of every module by those who look for a source file
+        loader = self.__spec__.loader if self.__spec__ else None
+        assert isinstance(loader, _Deferring)
+        return getattr(loader.load(self.__name__), name)

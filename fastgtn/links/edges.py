@@ -1,0 +1,187 @@
+"""Edges of one relation as pairs of numbers, and graphs from which some of them are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import HeteroData
+
+from fastgtn.errors import InputError, nearest
+from fastgtn.relations import Relation
+
+Array = np.ndarray[Any, np.dtype[Any]]
+REVERSE_SHARE = 0.5  # a relation with at least this share of flipped edges is the reverse of another
+
+
+@dataclass(frozen=True)
+class GraphShape:
+    """The types of the graph that a link model was trained on, in their order, and the relation that it predicts."""
+
+    node_types: tuple[str, ...]
+    edge_types: tuple[Relation, ...]
+    relation: Relation
+
+    @staticmethod
+    def of(graph: HeteroData, relation: Relation) -> GraphShape:
+        return GraphShape(tuple(graph.node_types), tuple(Relation(*e) for e in graph.edge_types), relation)
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> GraphShape:
+        """What :meth:`to_json` wrote."""
+        edge_types = tuple(Relation(*map(str, e)) for e in values["edge_types"])
+        return GraphShape(tuple(map(str, values["node_types"])), edge_types, Relation(*map(str, values["relation"])))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "node_types": list(self.node_types),
+            "edge_types": [list(e) for e in self.edge_types],
+            "relation": list(self.relation),
+        }
+
+    def aligned(self, graph: HeteroData) -> HeteroData:
+        """The same graph with its types in this order; a graph with other types is refused."""
+        here = {str(Relation(*e)) for e in graph.edge_types} | set(graph.node_types)
+        wanted = {*map(str, self.edge_types), *self.node_types}
+        if here != wanted:
+            raise InputError(
+                f"the graph has other types than the one of the training: missing {sorted(wanted - here) or 'none'}, "
+                f"not expected {sorted(here - wanted) or 'none'}."
+            )
+        ordered = HeteroData()
+        for name, value in graph._global_store.items():
+            ordered[name] = value
+        for kind in (*self.node_types, *map(tuple, self.edge_types)):
+            for key, value in graph[kind].items():
+                ordered[kind][key] = value
+        for node_type in self.node_types:
+            ordered[node_type].num_nodes = graph[node_type].num_nodes
+        return ordered
+
+
+def find_relation(graph: HeteroData, relation: str | tuple[str, str, str]) -> Relation:
+    """The relation that a name or a triple means; refused where it is unknown or ambiguous."""
+    known = [Relation(*edge_type) for edge_type in graph.edge_types]
+    if not isinstance(relation, str):
+        wanted = Relation(*relation)
+        if wanted in known:
+            return wanted
+        raise InputError(f'no relation "{wanted}"; {nearest(str(wanted), map(str, known))}')
+    found = [one for one in known if relation in (one.name, str(one))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f'several relations are named "{relation}": use one of {", ".join(map(str, found))}.')
+    raise InputError(f'no relation "{relation}"; {nearest(relation, {r.name for r in known} | set(map(str, known)))}')
+
+
+def pair_keys(pairs: Array, width: int) -> Array:
+    """One number per pair, so that pairs can be sorted and looked up."""
+    keys: Array = pairs[0].astype(np.int64) * max(width, 1) + pairs[1]
+    return keys
+
+
+def contains(sorted_keys: Array, keys: Array) -> Array:
+    """Which keys occur among sorted ones."""
+    if not len(sorted_keys):
+        return np.zeros(len(keys), bool)
+    place = np.searchsorted(sorted_keys, keys).clip(max=len(sorted_keys) - 1)
+    found: Array = sorted_keys[place] == keys
+    return found
+
+
+def hiding(graph: HeteroData, relation: Relation) -> list[tuple[Relation, bool]]:
+    """The relations that hold the links of a relation, and whether they hold them in the opposite direction."""
+    every = graph[tuple(relation)].edge_index.numpy()
+    found = [(relation, False)]
+    for other in (Relation(*edge_type) for edge_type in graph.edge_types):
+        could_be = (other.source, other.target) == (relation.target, relation.source)
+        if could_be and (other == relation or is_reverse(graph, other, every)):
+            found.append((other, True))
+    return found
+
+
+def hidden_from(graph: HeteroData, relation: Relation, pairs: Array) -> HeteroData:
+    """A shallow copy of a graph without some pairs of a relation, nor of any relation that is its reverse."""
+    kept = graph.__copy__()
+    drop: dict[Relation, list[Array]] = {}
+    for other, flipped in hiding(graph, relation):
+        drop.setdefault(other, []).append(pairs[::-1] if flipped else pairs)
+    for other, parts in drop.items():
+        _without(kept, graph, other, np.concatenate(parts, axis=1))
+    return kept
+
+
+def known_before(graph: HeteroData, relation: Relation, moment: float) -> HeteroData:
+    """A shallow copy of a graph without the edges of other relations that are not older than a moment.
+
+    Edges without a time stay. The links of the relation itself are split, and hidden, by their order.
+    """
+    kept, own = graph.__copy__(), {other for other, _ in hiding(graph, relation)}
+    for edge_type in graph.edge_types:
+        if "time" in graph[edge_type] and Relation(*edge_type) not in own:
+            time = graph[edge_type].time.numpy()
+            _keep(kept, graph, Relation(*edge_type), ~(time >= moment))
+    return kept
+
+
+def is_reverse(graph: HeteroData, other: Relation, edges: Array) -> bool:
+    """Whether a relation contains the edges of another one in the opposite direction."""
+    mine = graph[tuple(other)].edge_index.numpy()
+    if not mine.shape[1] or not edges.shape[1]:
+        return False
+    width = int(graph[other.target].num_nodes or 0)
+    found = contains(np.sort(pair_keys(edges[::-1], width)), pair_keys(mine, width))
+    return bool(found.mean() >= REVERSE_SHARE)
+
+
+def _without(kept: HeteroData, graph: HeteroData, relation: Relation, pairs: Array) -> None:
+    width = int(graph[relation.target].num_nodes or 0)
+    edges = graph[tuple(relation)].edge_index.numpy()
+    _keep(kept, graph, relation, ~contains(np.sort(pair_keys(pairs, width)), pair_keys(edges, width)))
+
+
+def _keep(kept: HeteroData, graph: HeteroData, relation: Relation, stays: Array) -> None:
+    """Only some edges of a relation, with what belongs to each of them."""
+    store, mask = graph[tuple(relation)], torch.from_numpy(stays)
+    edge_count = store.edge_index.size(1)
+    for name, value in store.items():
+        if name == "edge_index":
+            kept[tuple(relation)].edge_index = value[:, mask]
+        elif isinstance(value, torch.Tensor) and value.dim() and value.size(0) == edge_count:
+            kept[tuple(relation)][name] = value[mask]
+
+
+def both_directions(
+    graph: HeteroData, *, like: HeteroData | None = None
+) -> tuple[HeteroData, dict[Relation, Relation]]:
+    """A shallow copy in which every relation has a reverse, and which relation is the reverse of which.
+
+    A relation whose edges are stored in the opposite direction as well, by itself or by another one, gets no more.
+
+    Args:
+        like: A graph with both directions; reverses are added where it has them, whatever edges are left here.
+    """
+    both = graph.__copy__()
+    reverses: dict[Relation, Relation] = {}
+    for edge_type in graph.edge_types:
+        relation = Relation(*edge_type)
+        edges = graph[edge_type].edge_index.numpy()
+        found = [
+            other
+            for other in (Relation(*name) for name in graph.edge_types)
+            if (other.source, other.target) == (relation.target, relation.source) and is_reverse(graph, other, edges)
+        ]
+        added = Relation(relation.target, f"rev_{relation.name}", relation.source)
+        if found if like is None else tuple(added) not in like.edge_types:
+            reverses[relation] = relation if relation in found or not found else found[0]
+            continue
+        store = both[tuple(added)]
+        store.edge_index = graph[edge_type].edge_index.flip(0)
+        if "edge_weight" in graph[edge_type]:
+            store.edge_weight = graph[edge_type].edge_weight
+        reverses[relation], reverses[added] = added, relation
+    return both, reverses

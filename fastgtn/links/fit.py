@@ -1,0 +1,225 @@
+"""Train a link model, score it, and ask it questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from fastgtn.errors import InputError
+from fastgtn.links.edges import Array, hidden_from
+from fastgtn.links.joined.explain import LinkReasons, explain_link
+from fastgtn.links.joined.model import LinkModel, fit_models
+from fastgtn.links.joined.paths import JoinedPaths
+from fastgtn.links.joined.screen import LinkScreening, screening_of
+from fastgtn.links.joined.supervision import Described, describe, held_out, popularity_of
+from fastgtn.links.metrics import pair_scores, rank_all
+from fastgtn.links.recommend import Recommendations, recommend
+from fastgtn.links.task import LinkTask, Pairs, Stage
+from fastgtn.links.verdict import chosen_by, facts_of, verdict_of
+
+MOST_RANKED = 500_000_000  # pairs that are scored for the ranking metrics, at most
+
+
+@dataclass(frozen=True)
+class LinkPath:
+    """One joined meta-path of a trained model.
+
+    Args:
+        weight: Its weight in the log-odds; of learned encoders, how much more it adds to links than to other pairs.
+        contribution: Mean absolute part of the log-odds of the validation pairs, after subtracting its mean.
+        without: What the validation score that chose the model loses if this path is left out.
+        auc: ROC-AUC of the path alone on hidden training links.
+        p_value: Family-wise p-value of that; None if the path was not screened.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    weight: float
+    contribution: float
+    without: float
+    auc: float
+    p_value: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class LinkResult:
+    """A trained link model and the facts about its training."""
+
+    task: LinkTask
+    model: LinkModel
+    screening: LinkScreening
+    val: dict[str, float]
+    test: dict[str, float]
+    popularity_val: dict[str, float]  # what popularity alone scores: the control
+
+    @cached_property
+    def _graphs(self) -> dict[Stage, tuple[JoinedPaths, Array]]:
+        return {}
+
+    def paths_at(self, stage: Stage) -> tuple[JoinedPaths, Array]:
+        """The joined paths of a stage's graph, and the popularity of each target there."""
+        if stage not in self._graphs:
+            task = self.task
+            paths = JoinedPaths.of(task.graph_at(stage), task.relation, words=self.model.words)
+            self._graphs[stage] = paths, popularity_of(task, task.links_at(stage))
+        return self._graphs[stage]
+
+    def rows(self, stage: Stage = "use") -> Callable[[Array], Array]:
+        """A function that scores some sources with every target."""
+        return partial(self.model.rows, *self.paths_at(stage))
+
+    def predict(self, source: Array, target: Array, *, stage: Stage = "use") -> Array:
+        """The log-odds that each pair is a link, on the graph with all known links, or on that of a stage."""
+        pairs = Pairs(np.asarray(source), np.asarray(target), np.zeros(len(source)))
+        return self.model.logits(describe(pairs, *self.paths_at(stage)))
+
+    def recommend(self, sources: Array | None = None, *, top: int = 10, stage: Stage = "use") -> Recommendations:
+        """The best new partners of some sources, or of all; known links are left out."""
+        chosen = np.arange(self.task.num_sources) if sources is None else np.asarray(sources)
+        return recommend(self.rows(stage), self.task.known_rows(stage), chosen, top=top)
+
+    def explain(self, source: int, target: int, *, instances: int = 3) -> LinkReasons:
+        """What each joined path adds to the log-odds of one pair, on the graph with all other known links.
+
+        A link that is known is hidden first: no pair is explained by itself.
+        """
+        check_pair(self.task, source, target)
+        paths, popularity = self.paths_at("use")
+        if self.task.known_rows("use")[source, target]:
+            pair = np.array([[source], [target]])
+            graph = hidden_from(self.task.graph_at("use"), self.task.relation, pair)
+            rest = LinkTask.for_use(graph, self.task.relation)
+            paths = JoinedPaths.of(graph, self.task.relation, words=self.model.words)
+            popularity = popularity_of(self.task, rest.train)
+        return explain_link(self.model, paths, popularity, source, target, instances=instances)
+
+    def metapaths(self, top: int | None = None) -> list[LinkPath]:
+        """The joined paths of the model by what they contribute to the predictions."""
+        val = _describe_val(self.task, self.model)
+        parts = self.model.parts(val)
+        tested = {path.steps: path for path in self.screening.paths}
+        rows = []
+        for number, word in enumerate(self.model.words):
+            part = parts[:, 2 + number]
+            found = tested[word]
+            rows.append(
+                LinkPath(
+                    self.model.names[number],
+                    val.paths.path(word).types,
+                    float(self.model.weights[number]),
+                    float(np.abs(part - part.mean()).mean()),
+                    self.score - chosen_by(self.task, score_val(self.task, self.model.without(number), val)),
+                    found.auc,
+                    found.p_value,
+                )
+            )
+        return sorted(rows, key=lambda row: -row.contribution)[:top]
+
+    @property
+    def score(self) -> float:
+        """The validation score that chose the model."""
+        return chosen_by(self.task, self.val)
+
+    @property
+    def verdict(self) -> str:
+        """A sentence about what the paths add to popularity."""
+        gain = self.score - chosen_by(self.task, self.popularity_val)
+        return verdict_of(gain, self.task.select_by, significant=self.screening.significant, what="The meta-paths")
+
+    def facts(self) -> dict[str, Any]:
+        """Scores, paths and verdict as plain values."""
+        return facts_of(self)
+
+
+def fit_links(task: LinkTask, *, longest: int = 4, seed: int = 0) -> LinkResult:
+    """Choose joined meta-paths and their weights on hidden training links, and score the test pairs once.
+
+    Args:
+        longest: The most steps between a source and a target.
+        seed: Which training links are hidden, and which negatives are drawn.
+    """
+    train = held_out(task, longest=longest, seed=seed)
+    screening = screening_of(train, seed=seed)
+    chosen = [train.paths.words.index(path.steps) for path in screening.paths if path.chosen is not None]
+    model, scored = choose_model(task, train, chosen)
+    _, control = choose_model(task, train, [])  # popularity alone
+    result = LinkResult(task, model, screening, scored, {}, control)
+    result.test.update(score_stage(result, "test"))
+    return result
+
+
+def choose_model(task: LinkTask, train: Described, chosen: list[int]) -> tuple[LinkModel, dict[str, float]]:
+    """The model that scores best on the validation pairs, or ranks best on them, and its validation scores."""
+    words = tuple(train.paths.words[column] for column in chosen)
+    popularity = popularity_of(task, task.train)
+    paths = JoinedPaths.of(task.graph, task.relation, words=words)
+    val = describe(task.val, paths, popularity, words)
+    tried = []
+    for number, model in enumerate(fit_models(train, chosen)):
+        few = replace(paths, words=model.words)
+        scores = score_val(task, model, Described(val.pairs, few, val.scores[:, : len(model.words)], val.popularity))
+        tried.append((scores.get(task.select_by, scores["roc_auc"]), -number, model, scores))
+    _, _, model, scores = max(tried, key=lambda one: one[:2])
+    return model, scores
+
+
+def score_val(task: LinkTask, model: LinkModel, val: Described) -> dict[str, float]:
+    """The scores of the validation pairs; of the ranking as well where that chooses the model."""
+    scores = pair_scores(model.logits(val), task.val.labels, task.val.source)
+    if task.select_by == "roc_auc":
+        return scores
+    popularity = popularity_of(task, task.train)
+    return scores | full_ranking(task, partial(model.rows, val.paths, popularity), "val")
+
+
+def full_ranking(task: LinkTask, rows: Callable[[Array], Array], stage: Stage) -> dict[str, float]:
+    """The metrics of hidden links when all targets are ranked; nothing where these are too many.
+
+    Args:
+        rows: Scores of some sources with every target.
+    """
+    if not can_rank(task, stage):
+        return {}
+    return rank_all(rows, task.pairs_at(stage).links, task.known_rows(stage)).scores()
+
+
+def can_rank(task: LinkTask, stage: Stage) -> bool:
+    """Whether all targets can be ranked for every source that has hidden links."""
+    return len(np.unique(task.pairs_at(stage).links[0])) * task.num_targets <= MOST_RANKED
+
+
+class Answers(Protocol):
+    """What scores need of a trained model: scores of pairs, and of some sources with every target."""
+
+    @property
+    def task(self) -> LinkTask: ...
+
+    def predict(self, source: Array, target: Array, *, stage: Stage) -> Array: ...
+
+    def rows(self, stage: Stage) -> Callable[[Array], Array]: ...
+
+
+def score_stage(result: Answers, stage: Stage) -> dict[str, float]:
+    """The metrics of the pairs of a stage, and of the ranking of all targets; those of the test are read once."""
+    pairs = result.task.pairs_at(stage)
+    logits = result.predict(pairs.source, pairs.target, stage=stage)
+    return pair_scores(logits, pairs.labels, pairs.source) | full_ranking(result.task, result.rows(stage), stage)
+
+
+def check_pair(task: LinkTask, source: int, target: int) -> None:
+    """Refuse nodes that do not exist."""
+    for node, count, kind in (
+        (source, task.num_sources, task.relation.source),
+        (target, task.num_targets, task.relation.target),
+    ):
+        if not 0 <= node < count:
+            raise InputError(f"there is no {kind} node {node}: they are numbered 0 … {count - 1}.")
+
+
+def _describe_val(task: LinkTask, model: LinkModel) -> Described:
+    paths = JoinedPaths.of(task.graph, task.relation, words=model.words)
+    return describe(task.val, paths, popularity_of(task, task.train), model.words)

@@ -1,0 +1,209 @@
+"""Link models in run folders, as plain JSON files."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import HeteroData
+
+from fastgtn.data import archive, catalog
+from fastgtn.data.archive.arrays import ArrayFile
+from fastgtn.errors import InputError
+from fastgtn.links.edges import GraphShape, find_relation
+from fastgtn.links.fit import LinkResult, fit_links
+from fastgtn.links.joined.model import LinkModel
+from fastgtn.links.joined.screen import LinkScreening, ScreenedPath
+from fastgtn.links.learned.options import JOINED
+from fastgtn.links.learned.result import LearnedLinks, fit_encoders
+from fastgtn.links.learned.store import load_encoders, save_encoders
+from fastgtn.links.settings import LinkSettings
+from fastgtn.links.task import LinkTask, task_of_archive
+from fastgtn.runs.files import read_json, write_json
+from fastgtn.training.loop import State
+from fastgtn.training.team import ALONE, Team
+
+FORMAT_VERSION = 2
+FILE = "link.json"
+
+
+def graph_of(settings: LinkSettings, *, data_dir: str | Path | None = None) -> HeteroData:
+    """The graph of the settings."""
+    return archive.read(_located(settings, data_dir))[0]
+
+
+def load_link_task(settings: LinkSettings, *, data_dir: str | Path | None = None) -> LinkTask:
+    """The graph of the settings and the links to predict on it."""
+    path = _located(settings, data_dir)
+    graph, _ = archive.read(path)
+    told = _told(graph)
+    relation = settings.relation or told.get("relation")
+    if relation is None:
+        file = ArrayFile(path)
+        stored = {name: file[name] for name in file if name.startswith("lp_")}
+        return task_of_archive(graph, stored, negatives=settings.negatives or "uniform", seed=settings.seed)
+    found = find_relation(graph, relation)
+    told = told if told.get("relation") == str(found) else {}
+    return LinkTask.from_graph(
+        graph,
+        found,
+        by=settings.split or told.get("split", "random"),
+        negatives=settings.negatives or told.get("negatives", "uniform"),
+        seed=settings.seed,
+    )
+
+
+def _told(graph: HeteroData) -> dict[str, Any]:
+    """The link task that the tables of the graph named; empty if they named none."""
+    told = graph.meta.get("link_task") if "meta" in graph and isinstance(graph.meta, dict) else None
+    return told if isinstance(told, dict) else {}
+
+
+def train_links(
+    settings: LinkSettings,
+    *,
+    out: Path,
+    runs: int = 1,
+    data_dir: str | Path | None = None,
+    watch: Callable[[int, State], None] | None = None,
+    team: Team = ALONE,
+) -> dict[str, Any]:
+    """Train one model per seed into a folder; `result.json` has the mean and the deviation of every score.
+
+    Args:
+        watch: A function that is called with the seed and the state after every epoch of an encoder.
+        team: The processes that train encoders together. Each of them calls this function; rank 0 writes.
+    """
+    if team.leads and out.exists() and any(out.iterdir()):
+        raise InputError(f"{out} already contains files: choose another --out.")
+    facts = []
+    for seed in range(settings.seed, settings.seed + runs):
+        mine = replace(settings, seed=seed)
+        task = load_link_task(mine, data_dir=data_dir)
+        result = fit_settings(task, mine, watch=None if watch is None else partial(watch, seed), team=team)
+        facts.append({"seed": seed, **result.facts()})
+        if team.leads:
+            save(result, mine, out / f"seed-{seed}")
+    summary = {"settings": settings.to_json(), "runs": facts, **spread_of(facts), "out": str(out)}
+    if team.leads:
+        write_json(out / "result.json", summary)
+    return summary
+
+
+def fit_settings(
+    task: LinkTask, settings: LinkSettings, *, watch: Callable[[State], None] | None = None, team: Team = ALONE
+) -> LinkResult | LearnedLinks:
+    """Train the model of the settings: joined meta-paths, or encoders."""
+    if settings.model != JOINED:
+        longest, seed = settings.longest, settings.seed
+        return fit_encoders(task, settings.model, settings.values, longest=longest, seed=seed, watch=watch, team=team)
+    return fit_links(task, longest=settings.longest, seed=settings.seed)
+
+
+def save(result: LinkResult | LearnedLinks, settings: LinkSettings, folder: Path) -> None:
+    """Write a trained model; the graph stays where it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(result, LearnedLinks):
+        save_encoders(result, folder)
+    write_json(
+        folder / FILE,
+        {
+            "format_version": FORMAT_VERSION,
+            "settings": settings.to_json(),
+            "graph": GraphShape.of(result.task.graph_at("use"), result.task.relation).to_json(),
+            "model": result.model.to_json() if isinstance(result, LinkResult) else {"encoders": settings.model},
+            "screening": {
+                "paths": [vars(path) | {"steps": list(path.steps)} for path in result.screening.paths],
+                "num_pairs": result.screening.num_pairs,
+                "left_out": list(result.screening.left_out),
+            },
+            "val": result.val,
+            "test": result.test,
+            "popularity_val": result.popularity_val,
+        },
+    )
+
+
+def load_links(
+    folder: str | Path,
+    *,
+    seed: int | None = None,
+    graph: str | HeteroData | None = None,
+    data_dir: str | Path | None = None,
+    hides: bool = True,
+) -> LinkResult | LearnedLinks:
+    """Open a trained link model with its graph.
+
+    Args:
+        seed: Which seed of a run; by default the first.
+        graph: Where the graph is now, if it has moved; or another graph of the same schema, which may have new nodes.
+        hides: Whether links are hidden as in training, which scoring needs. A graph that is only used hides none.
+    """
+    place = _seed_folder(Path(folder), seed)
+    stored = read_json(place / FILE)
+    if stored.get("format_version") != FORMAT_VERSION:
+        version = stored.get("format_version")
+        raise InputError(f"{place / FILE} has format version {version}; this version reads {FORMAT_VERSION}.")
+    try:
+        settings = LinkSettings(**stored["settings"])
+        shape = GraphShape.from_json(stored["graph"])
+        model = LinkModel.from_json(stored["model"]) if settings.model == JOINED else None
+        rows = tuple(ScreenedPath(**path | {"steps": tuple(path["steps"])}) for path in stored["screening"]["paths"])
+        screening = LinkScreening(rows, int(stored["screening"]["num_pairs"]), tuple(stored["screening"]["left_out"]))
+        scores = [{str(k): float(v) for k, v in stored[name].items()} for name in ("val", "test", "popularity_val")]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{place / FILE} is damaged ({error!r}): train the model again.") from None
+    settings = replace(settings, dataset=graph) if isinstance(graph, str) else settings
+    if graph is None or (hides and isinstance(graph, str)):
+        task = load_link_task(settings, data_dir=data_dir)
+    else:
+        given = graph_of(settings, data_dir=data_dir) if isinstance(graph, str) else graph
+        task = LinkTask.for_use(shape.aligned(given), shape.relation)
+    if model is not None:
+        return LinkResult(task, model, screening, *scores)
+    return load_encoders(place, task, screening, scores)
+
+
+def names_of(graph: HeteroData, node_type: str) -> list[str]:
+    """The user's ids of the nodes of a type, or their numbers."""
+    store = graph[node_type]
+    return [str(i) for i in store.node_id] if "node_id" in store else [str(i) for i in range(int(store.num_nodes))]
+
+
+def texts_of(graph: HeteroData, node_type: str) -> list[str]:
+    """What people call the nodes of a type: their names if they have some, else their ids."""
+    store = graph[node_type]
+    return [str(name) for name in store.node_name] if "node_name" in store else names_of(graph, node_type)
+
+
+def _located(settings: LinkSettings, data_dir: str | Path | None) -> Path:
+    path = catalog.locate(settings.dataset, data_dir=data_dir)
+    if path is None:
+        raise InputError("the built-in graph has no links to predict: give an archive with --graph.")
+    return path
+
+
+def _seed_folder(folder: Path, seed: int | None) -> Path:
+    if seed is None and (folder / FILE).is_file():
+        return folder
+    found = sorted(path.parent for path in folder.glob(f"seed-*/{FILE}"))
+    wanted = [path for path in found if seed is None or path.name == f"seed-{seed}"]
+    if not wanted:
+        raise InputError(f"{folder} has no trained link model{'' if seed is None else f' of seed {seed}'}.")
+    return wanted[0]
+
+
+def spread_of(facts: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Mean and sample standard deviation over the seeds, of every metric."""
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    for split in ("val", "test"):
+        columns = {name: [run[split][name] for run in facts] for name in facts[0][split]}
+        result[split] = {
+            name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}
+            for name, values in columns.items()
+        }
+    return result

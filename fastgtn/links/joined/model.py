@@ -1,0 +1,119 @@
+"""A score for every pair that is a sum over joined meta-paths, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fastgtn.errors import InputError
+from fastgtn.links.edges import Array
+from fastgtn.links.joined.logistic import fit_logistic
+from fastgtn.links.joined.paths import JoinedPaths, Word
+from fastgtn.links.joined.supervision import Described
+from fastgtn.relations import Relation
+
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkModel:
+    r"""The log-odds of a link, :math:`b + β \log(1 + d_i) + \sum_P θ_P s_P(u, i)`.
+
+    Args:
+        relation: What is predicted.
+        words: The joined paths that were chosen, as numbers of relations from the source outwards.
+        names: Their short names.
+        weights: :math:`θ`, one weight per path; negative if a path connects pairs that are not links.
+        popularity: :math:`β`, the weight of the popularity of the target.
+        bias: The constant.
+        ridge: The penalty that was chosen on the validation pairs.
+    """
+
+    relation: Relation
+    words: tuple[Word, ...]
+    names: tuple[str, ...]
+    weights: Array
+    popularity: float
+    bias: float
+    ridge: float
+
+    def parts(self, described: Described) -> Array:
+        """What the constant, popularity and each path add to the log-odds of each pair, [pairs, 2 + paths]."""
+        constant = np.full((len(described.pairs), 1), self.bias)
+        popular = self.popularity * described.popularity[:, None]
+        return np.concatenate([constant, popular, described.scores * self.weights], axis=1)
+
+    def logits(self, described: Described) -> Array:
+        """The log-odds of each pair."""
+        total: Array = self.parts(described).sum(1)
+        return total
+
+    def rows(self, paths: JoinedPaths, popularity: Array, source: Array) -> Array:
+        """The log-odds of some sources with every target, [sources, targets]."""
+        joined = paths.rows(source, self.weights) if len(paths) else 0.0
+        total: Array = joined + np.float32(self.bias) + (self.popularity * popularity).astype(np.float32)
+        if paths.is_within_one_type:
+            total = total + (self.popularity * popularity[source]).astype(np.float32)[:, None]
+        return np.broadcast_to(total, (len(source), len(popularity)))
+
+    def without(self, number: int) -> LinkModel:
+        """The same model with the weight of one path set to zero."""
+        weights = self.weights.copy()
+        weights[number] = 0
+        return replace(self, weights=weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, enough to build the same model again."""
+        return {
+            "relation": list(self.relation),
+            "paths": [
+                {"name": name, "steps": list(word), "weight": float(weight)}
+                for name, word, weight in zip(self.names, self.words, self.weights, strict=True)
+            ],
+            "popularity": self.popularity,
+            "bias": self.bias,
+            "ridge": self.ridge,
+        }
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> LinkModel:
+        """The model that :meth:`to_json` wrote; anything else is refused."""
+        try:
+            paths = values["paths"]
+            return LinkModel(
+                Relation(*map(str, values["relation"])),
+                tuple(tuple(int(step) for step in path["steps"]) for path in paths),
+                tuple(str(path["name"]) for path in paths),
+                np.array([float(path["weight"]) for path in paths]),
+                float(values["popularity"]),
+                float(values["bias"]),
+                float(values["ridge"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the stored link model is damaged ({error!r}): train it again.") from None
+
+
+def fit_models(train: Described, chosen: list[int]) -> Iterator[LinkModel]:
+    """Models with ever more of the chosen paths and with several ridges, fitted on hidden training links.
+
+    Args:
+        chosen: Columns of the path scores, in the order of the forward selection.
+    """
+    names = train.paths.names()
+    for count in range(len(chosen) + 1):
+        kept = chosen[:count]
+        x = np.concatenate([train.popularity[:, None], train.scores[:, kept]], axis=1)
+        for ridge in RIDGES:
+            fit = fit_logistic(x, train.pairs.labels, ridge=ridge)
+            yield LinkModel(
+                train.paths.relation,
+                tuple(train.paths.words[column] for column in kept),
+                tuple(names[column] for column in kept),
+                fit.weights[1:],
+                float(fit.weights[0]),
+                fit.bias,
+                ridge,
+            )

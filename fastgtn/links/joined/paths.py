@@ -1,0 +1,252 @@
+r"""Joined meta-paths: all ways from a source node to a target node, and how strongly each pair is joined by them.
+
+The score of a pair along a path is an entry of the product of its symmetrically normalised relations,
+:math:`s_P(u, i) = (\hat A_{t_1} ⋯ \hat A_{t_L})_{ui}`, :math:`\hat A = D^{-1/2} A D'^{-1/2}`. A path is cut in
+the middle: the score is then an inner product of two short sparse rows, and no product over all pairs is ever made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from torch_geometric.data import HeteroData
+
+from fastgtn.errors import InputError
+from fastgtn.links.edges import Array, both_directions
+from fastgtn.relations import Relation
+from fastgtn.relations.kernels.compile import kernel, run_ranges
+from fastgtn.relations.kernels.team import on_team
+from fastgtn.relations.paths.metapath import MetaPath, PathNames
+
+Word = tuple[int, ...]  # numbers of relations, from the source outwards
+MOST_ENTRIES = 50_000_000  # of one half of a path
+MOST_PATHS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedPaths:
+    """The joined meta-paths of one graph from one relation's sources to its targets.
+
+    Args:
+        matrices: Per relation of the stack the normalised matrix, rows where a walk stands, columns where it goes.
+        words: The paths, shortest first.
+        left_out: Paths that were not looked at because a half of them would be too large.
+        reverses: Which relation is the reverse of which.
+    """
+
+    relation: Relation
+    relations: tuple[Relation, ...]
+    node_types: tuple[str, ...]
+    matrices: tuple[Any, ...]
+    words: tuple[Word, ...]
+    left_out: tuple[Word, ...]
+    reverses: dict[Relation, Relation] = field(default_factory=dict, repr=False)
+    _halves: dict[Word, Any] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def of(
+        graph: HeteroData, relation: Relation, *, longest: int = 4, words: tuple[Word, ...] | None = None
+    ) -> JoinedPaths:
+        """Find the paths of up to `longest` steps, or take those that were found on a graph of the same schema.
+
+        The direct step along the relation itself is excluded, because it is predicted.
+        """
+        both, reverses = both_directions(graph)
+        relations = tuple(Relation(*edge_type) for edge_type in both.edge_types)
+        matrices = tuple(normalized_matrix(both, step) for step in relations)
+        if words is None:
+            # a walk from a source steps against the messages: along the reverse of the relation
+            own = {t for t, step in enumerate(relations) if step == reverses[relation]}
+            words = _words(relations, relation, own, longest)
+        kept = tuple(w for w in words if _affordable(w, matrices))
+        left_out = tuple(w for w in words if w not in kept)
+        left_out += kept[MOST_PATHS:]
+        return JoinedPaths(relation, relations, tuple(both.node_types), matrices, kept[:MOST_PATHS], left_out, reverses)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def is_within_one_type(self) -> bool:
+        """Whether pairs have no direction; scores are then means over both directions."""
+        return self.relation.source == self.relation.target
+
+    def reversed_word(self, word: Word) -> Word:
+        """The same path from its end to its start."""
+        return tuple(self.relations.index(self.reverses[self.relations[t]]) for t in reversed(word))
+
+    def path(self, word: Word) -> MetaPath:
+        """The steps of a word as a meta-path that is read from the source to the target."""
+        return MetaPath.of([self.relations[t] for t in word])
+
+    def names(self) -> list[str]:
+        """The short names of all paths."""
+        names = PathNames(self.node_types, self.relations)
+        return [names.short(self.path(word)) for word in self.words]
+
+    def product(self, word: Word) -> Any:
+        """The product of the relations of a half path."""
+        if word not in self._halves:
+            first = self.matrices[word[0]]
+            self._halves[word] = first if len(word) == 1 else (first @ self.product(word[1:])).tocsr()
+            self._halves[word].sort_indices()
+        return self._halves[word]
+
+    def backwards(self, word: Word) -> Any:
+        """The transpose of :meth:`product`: rows are the nodes where the half path ends."""
+        key = (-1, *word)
+        if key not in self._halves:
+            self._halves[key] = self.product(word).T.tocsr()
+            self._halves[key].sort_indices()
+        return self._halves[key]
+
+    def scores(self, source: Array, target: Array, words: tuple[Word, ...] | None = None) -> Array:
+        """How strongly each pair is joined by each path, float64 [pairs, paths]."""
+        if self.is_within_one_type:
+            return (self._scores(source, target, words) + self._scores(target, source, words)) / 2
+        return self._scores(source, target, words)
+
+    def _scores(self, source: Array, target: Array, words: tuple[Word, ...] | None = None) -> Array:
+        chosen = self.words if words is None else words
+        out = np.zeros((len(source), len(chosen)))
+        for column, word in enumerate(chosen):
+            near, far = cut(word)
+            if not far:
+                matrix = self.product(near)
+                out[:, column] = np.asarray(matrix[source, target]).ravel() if len(source) else 0.0
+                continue
+            out[:, column] = _pair_dots(self.product(near), self.backwards(far), source, target)
+        return out
+
+    def rows(self, source: Array, weights: Array) -> Array:
+        """The weighted sum over all paths for some sources and every target, [sources, targets]."""
+        count = self.matrices[self.words[0][-1]].shape[1] if self.words else 0
+        total = np.zeros((len(source), count), np.float32)
+        by_end: dict[Word, Any] = {}
+        weighted = list(zip(weights, self.words, strict=True))
+        if self.is_within_one_type:
+            weighted = [(w / 2, one) for w, word in weighted for one in (word, self.reversed_word(word))]
+        for weight, word in weighted:
+            if weight:
+                near, far = cut(word)
+                part = self.product(near)[source] * weight
+                by_end[far] = part if far not in by_end else by_end[far] + part
+        for far, part in by_end.items():
+            product = part if not far else part @ self.product(far)
+            total += product.toarray() if sp.issparse(product) else product
+        return total
+
+
+def cut(word: Word) -> tuple[Word, Word]:
+    """The two halves of a path; the first is the longer one."""
+    middle = (len(word) + 1) // 2
+    return word[:middle], word[middle:]
+
+
+def _words(relations: tuple[Relation, ...], relation: Relation, own: set[int], longest: int) -> tuple[Word, ...]:
+    """All sequences of relations from the source type to the target type, shortest first."""
+    found: list[Word] = []
+    begun: list[tuple[Word, str]] = [((), relation.source)]
+    for _ in range(longest):
+        begun = [
+            ((*word, t), step.source) for word, here in begun for t, step in enumerate(relations) if step.target == here
+        ]
+        found += [word for word, here in begun if here == relation.target and not (len(word) == 1 and word[0] in own)]
+        if len(begun) > 20 * MOST_PATHS:
+            break
+    return tuple(found)
+
+
+def _affordable(word: Word, matrices: tuple[Any, ...]) -> bool:
+    """Whether the halves of a path stay below the largest number of entries, by the work that they would take."""
+    for half in cut(word):
+        if len(half) > 1:
+            first, second = matrices[half[0]], matrices[half[1]]
+            if int(np.diff(second.indptr)[first.indices].sum()) > MOST_ENTRIES:
+                return False
+    return True
+
+
+def normalized_matrix(graph: HeteroData, relation: Relation) -> Any:
+    r"""One relation as a sparse matrix :math:`D^{-1/2} A D'^{-1/2}`: row i holds the edges that end at node i."""
+    store = graph[tuple(relation)]
+    cols, rows = store.edge_index.numpy()
+    weight = store.get("edge_weight")
+    values = np.ones(len(rows)) if weight is None else weight.double().numpy()
+    if len(values) and values.min() < 0:
+        raise InputError(
+            f'the relation "{relation}" has negative weights; joined meta-paths need weights of at least 0.'
+        )
+    shape = int(graph[relation.target].num_nodes or 0), int(graph[relation.source].num_nodes or 0)
+    matrix = sp.csr_matrix((values, (rows, cols)), shape=shape)
+    scales = [np.asarray(matrix.sum(axis)).ravel() for axis in (1, 0)]
+    left, right = (np.where(total > 0, np.where(total > 0, total, 1.0) ** -0.5, 0.0) for total in scales)
+    return (sp.diags(left) @ matrix @ sp.diags(right)).tocsr()
+
+
+def _pair_dots(left: Any, right: Any, source: Array, target: Array) -> Array:
+    out = np.zeros(len(source))
+    u, i = source.astype(np.int64), target.astype(np.int64)
+    for nodes, matrix in ((u, left), (i, right)):
+        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < matrix.shape[0]:
+            raise InputError(f"nodes must lie in 0 … {matrix.shape[0] - 1}, but span {nodes.min()} … {nodes.max()}.")
+    if not len(u) == len(i) == len(out):
+        raise InputError(f"each pair needs a source and a target, but got {len(u)} sources and {len(i)} targets.")
+    arrays = (left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
+    run_ranges(_dots, _all_dots, len(u), *arrays, u, i, out)
+    return out
+
+
+@kernel
+def _dots(
+    first: int,
+    last: int,
+    ptr_a: Array,
+    col_a: Array,
+    val_a: Array,
+    ptr_b: Array,
+    col_b: Array,
+    val_b: Array,
+    u: Array,
+    i: Array,
+    out: Array,
+) -> None:
+    """Inner products of sorted sparse rows: each entry of the shorter one is looked up in the longer one."""
+    for n in range(first, last):
+        a, end_a = ptr_a[u[n]], ptr_a[u[n] + 1]
+        b, end_b = ptr_b[i[n]], ptr_b[i[n] + 1]
+        if end_a - a <= end_b - b:
+            out[n] = _looked_up(col_a, val_a, a, end_a, col_b, val_b, b, end_b)
+        else:
+            out[n] = _looked_up(col_b, val_b, b, end_b, col_a, val_a, a, end_a)
+
+
+@kernel
+def _all_dots(threads: int, count: int, *arguments: Any) -> None:
+    on_team(_dots, threads, count, arguments)
+
+
+@kernel
+def _looked_up(
+    col: Array, val: Array, at: int, end: int, long_col: Array, long_val: Array, low: int, long_end: int
+) -> float:
+    """Walk along the short row and find its columns in what is left of the long one by doubling steps."""
+    total = 0.0
+    while at < end and low < long_end:
+        wanted, step = col[at], 1
+        while low + step < long_end and long_col[low + step] <= wanted:
+            step *= 2
+        high = min(low + step, long_end)
+        while low < high:  # the first entry that is not before the wanted column
+            middle = (low + high) // 2
+            if long_col[middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if low < long_end and long_col[low] == wanted:
+            total += val[at] * long_val[low]
+        at += 1
+    return total

@@ -1,0 +1,1 @@
+"""Learned link models: two encoders and a decoder."""

@@ -1,0 +1,61 @@
+"""The keys of a learned link model, and the defaults that links need."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from fastgtn.config import Config
+from fastgtn.config.tuned_configs import model_values
+from fastgtn.errors import InputError, nearest
+from fastgtn.links.learned.decoders import DecoderKind
+from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.options import Section, Values, merged
+
+JOINED = "joined_paths"  # the default model of links, which has no encoders
+FIT: Values = {"epochs": 60, "patience": 10, "learning_rate": 0.01, "weight_decay": 1e-5}
+# without an activation a score is a sum over pairs of meta-paths whatever the gates, and it is as good
+META_PATHS: Values = {"activation": "none", "aggregate": "mean", "dropout": 0.0, "head_dropout": 0.0}
+FAST_GTN: Values = {"graph": {"normalize": "symmetric", "empty_rows": "zero"}}
+
+
+class LinkModelOptions(Section):
+    """The keys of the section `[model]` that only link models have.
+
+    Args:
+        decoder: How two representations become a score.
+        ends: Whether sources and targets have filters of their own; "auto" for GTN and FastGTN.
+    """
+
+    decoder: DecoderKind = "dot"
+    ends: Literal["auto", "own", "shared"] = "auto"
+
+    def is_shared(self, config: Config) -> bool:
+        """Whether one encoder serves both ends."""
+        return self.ends == "shared" or (self.ends == "auto" and not isinstance(config.model, MetaPathOptions))
+
+
+def encoder_config(model: str, values: Values, *, seed: int = 0) -> tuple[Config, LinkModelOptions]:
+    """The config of an encoder: the model's own defaults, those of links, and the given values over them.
+
+    Args:
+        values: Nested values, such as ``{"model": {"hidden": 32, "decoder": "mlp"}, "fit": {"epochs": 20}}``.
+    """
+    section = dict(values.get("model", {}))
+    own = {key: section.pop(key) for key in LinkModelOptions.model_fields if key in section}
+    try:
+        options = LinkModelOptions.model_validate(own)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key, known = str(problem["loc"][0]), {"decoder": ("dot", "distmult", "mlp"), "ends": ("auto", "own", "shared")}
+        raise InputError(f"model.{key} cannot be {own[key]!r}; {nearest(str(own[key]), known[key])}") from None
+    named = model_values(model)
+    defaults: dict[str, Any] = {"fit": FIT}
+    if model.startswith(("fast_gtn", "gtn")):
+        defaults["model"] = META_PATHS
+    if model.startswith("fast_gtn"):
+        defaults |= FAST_GTN
+    given = merged(dict(values), {"model": section, "fit": {"seed": seed}})
+    given["model"] = section
+    return Config.of(merged(defaults, named), given), options

@@ -1,0 +1,183 @@
+"""Scores of predicted links: over a sample of pairs, and over the full ranking of all targets of a source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fastgtn.links.edges import Array
+
+AT = 20  # length of the lists of recommendations that are scored
+BLOCK_SCORES = 8_000_000  # scores of sources with all targets that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class LinkTally:
+    """What the metrics need to know of some pairs, and of some sources whose targets were all ranked.
+
+    The tallies of batches and processes add up: the scores of the sum do not depend on how the rows were divided.
+
+    Args:
+        logits: The score of each pair, [B].
+        labels: Whether each pair is a link, [B].
+        sources: The source of each pair, [B].
+        lists: Recall, NDCG and hit of the list of each ranked source, float64 [S, 3].
+        reciprocal: 1 / filtered rank of each link of these sources, float64 [L].
+    """
+
+    logits: Tensor
+    labels: Tensor
+    sources: Tensor
+    lists: Tensor
+    reciprocal: Tensor
+
+    @staticmethod
+    def of_pairs(logits: Tensor, labels: Tensor, sources: Tensor) -> LinkTally:
+        """Of pairs alone."""
+        none = torch.zeros(0, dtype=torch.float64)
+        return LinkTally(logits.detach().double().cpu(), labels.cpu(), sources.cpu(), none.view(0, 3), none)
+
+    @staticmethod
+    def of_lists(lists: Sequence[Array], reciprocal: Sequence[Array]) -> LinkTally:
+        """Of ranked sources alone."""
+        none = torch.zeros(0, dtype=torch.float64)
+        both = [
+            torch.from_numpy(np.concatenate([empty, *parts]))
+            for empty, parts in ((np.zeros((0, 3)), lists), (np.zeros(0), reciprocal))
+        ]
+        return LinkTally(none, none.long(), none.long(), *both)
+
+    @property
+    def rows(self) -> int:
+        return len(self.logits)
+
+    def __add__(self, other: LinkTally) -> LinkTally:
+        return LinkTally(*(torch.cat([mine, theirs]) for mine, theirs in zip(self._parts, other._parts, strict=True)))
+
+    @property
+    def _parts(self) -> tuple[Tensor, ...]:
+        return self.logits, self.labels, self.sources, self.lists, self.reciprocal
+
+    def scores(self, *, each_epoch: str | None = None) -> dict[str, float]:  # noqa: ARG002
+        """Every metric of the pairs, and of the lists if sources were ranked."""
+        found: dict[str, float] = {}
+        if len(self.logits):
+            found = pair_scores(self.logits.numpy(), self.labels.numpy(), self.sources.numpy())
+        if len(self.lists):
+            names = (f"recall@{AT}", f"ndcg@{AT}", f"hits@{AT}")
+            found |= {name: _mean(column.tolist()) for name, column in zip(names, self.lists.T, strict=True)}
+            found["filtered_mrr"] = _mean(self.reciprocal.tolist())
+        return found
+
+
+def rank_all(
+    rows: Callable[[Array], Array], links: Array, known: Any, *, at: int = AT, part: slice = slice(None)
+) -> LinkTally:
+    """Rank all targets for every source that has hidden links, a block of sources at a time.
+
+    Recall, NDCG and hits are those of the first `at` targets that are not known. The filtered rank of a link counts
+    only targets that are not linked to the source, neither known nor hidden; ties share the middle rank.
+
+    Args:
+        rows: Scores of some sources with every target, [sources, targets].
+        links: The hidden links [2, E].
+        known: Known links as a sparse matrix [sources, targets]; they are left out.
+        part: Which of the sources this process ranks.
+    """
+    order = np.argsort(links[0], kind="stable")
+    sources, starts = np.unique(links[0][order], return_index=True)
+    wanted = np.split(links[1][order], starts[1:])[part] if len(sources) else []
+    sources = sources[part]
+    size = max(1, BLOCK_SCORES // max(known.shape[1], 1))
+    lists, reciprocal = [], []
+    for first in range(0, len(sources), size):
+        block = sources[first : first + size]
+        values = np.array(rows(block))
+        values[known[block].nonzero()] = -np.inf
+        for row, mine in zip(values, wanted[first : first + size], strict=True):
+            places, ranks = _places(row, mine)
+            lists.append(_list_scores(places, at)[None])
+            reciprocal.append(1 / ranks)
+    return LinkTally.of_lists(lists, reciprocal)
+
+
+def _places(row: Array, links: Array) -> tuple[Array, Array]:
+    """The place of each link in the sorted list, lower numbers first among equals, and its filtered rank."""
+    mine = row[links]
+    higher, equal = row > mine[:, None], row == mine[:, None]
+    places = 1 + higher.sum(1) + (equal & (np.arange(len(row)) < links[:, None])).sum(1)
+    higher_others = higher.sum(1) - higher[:, links].sum(1)
+    equal_others = equal.sum(1) - equal[:, links].sum(1)
+    return places, 1 + higher_others + equal_others / 2
+
+
+def _list_scores(places: Array, at: int) -> Array:
+    """Recall, NDCG and hit of the first `at` places."""
+    found = places[places <= at]
+    ideal = (1 / np.log2(np.arange(2, min(len(places), at) + 2))).sum()
+    return np.array([len(found) / len(places), (1 / np.log2(1 + found)).sum() / ideal, float(len(found) > 0)])
+
+
+def _mean(values: Sequence[float]) -> float:
+    """A mean that does not depend on the order of the values."""
+    return math.fsum(values) / len(values) if len(values) else 0.0
+
+
+def pair_scores(scores: Array, labels: Array, source: Array) -> dict[str, float]:
+    """ROC-AUC, average precision, and MRR: the mean over sources of 1 / rank of the first link among its pairs."""
+    return {
+        "roc_auc": roc_auc(scores, labels),
+        "average_precision": average_precision(scores, labels),
+        "mrr": first_link_rank(scores, labels, source),
+    }
+
+
+def roc_auc(scores: Array, labels: Array) -> float:
+    """The share of (link, non-link) pairs that are in the right order; ties count half."""
+    positive = labels > 0
+    count = int(positive.sum()), int((~positive).sum())
+    if not min(count):
+        return 0.5
+    ranks = middle_ranks(scores)
+    return float((ranks[positive].sum() - count[0] * (count[0] + 1) / 2) / (count[0] * count[1]))
+
+
+def average_precision(scores: Array, labels: Array) -> float:
+    """The area under precision over recall; equal scores are one step of the threshold."""
+    order = np.argsort(-scores, kind="stable")
+    ordered, links = scores[order], labels[order] > 0
+    last = np.append(ordered[1:] != ordered[:-1], True) if len(ordered) else np.zeros(0, bool)
+    hits, seen = np.cumsum(links)[last], np.flatnonzero(last) + 1
+    if not len(hits) or not hits[-1]:
+        return 0.0
+    return float((np.diff(hits, prepend=0) * hits / seen).sum() / hits[-1])
+
+
+def first_link_rank(scores: Array, labels: Array, source: Array) -> float:
+    """The mean over sources of 1 / rank of the best-ranked link; among equal scores links come last."""
+    order = np.lexsort((labels, -scores, source))
+    group, links = source[order], labels[order] > 0
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else np.zeros(0, np.int64)
+    place = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
+    inverse = np.where(links, 1.0 / (place + 1), 0.0)
+    best = np.maximum.reduceat(inverse, starts) if len(starts) else np.zeros(0)
+    return _mean(best[best > 0].tolist())
+
+
+def middle_ranks(scores: Array) -> Array:
+    """Ranks from 1 in ascending order; equal scores share the middle of their places."""
+    order = np.argsort(scores, kind="stable")
+    ordered = scores[order]
+    first = np.append(True, ordered[1:] != ordered[:-1]) if len(scores) else np.zeros(0, bool)
+    group = np.cumsum(first) - 1
+    starts = np.flatnonzero(first)
+    ends = np.append(starts[1:], len(scores))
+    ranks = np.empty(len(scores))
+    ranks[order] = ((starts + 1 + ends) / 2)[group]
+    return ranks

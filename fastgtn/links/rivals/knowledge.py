@@ -1,0 +1,71 @@
+"""Embeddings of knowledge graphs, as PyTorch Geometric has them: every relation is a kind of triple."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, TransE
+
+from fastgtn.links.edges import Array
+from fastgtn.links.metrics import roc_auc
+from fastgtn.links.rivals.scorer import Scorer, Union
+from fastgtn.links.task import LinkTask, Stage
+
+WIDTH, RATE, EPOCHS, BATCH, PATIENCE = 64, 0.01, 40, 8192, 4
+
+
+def trans_e(task: LinkTask, seed: int) -> Scorer:
+    """Bordes et al.: a relation is a translation."""
+    return _trained(task, seed, TransE)
+
+
+def dist_mult(task: LinkTask, seed: int) -> Scorer:
+    """Yang et al.: a relation weights the coordinates of an inner product."""
+    return _trained(task, seed, DistMult)
+
+
+def complex_kge(task: LinkTask, seed: int) -> Scorer:
+    """Trouillon et al.: the same with complex numbers."""
+    return _trained(task, seed, ComplEx)
+
+
+def _trained(task: LinkTask, seed: int, kind: type[KGEModel]) -> Scorer:
+    torch.manual_seed(seed)
+    union = Union.of(task, "val")
+    model = kind(union.num_nodes, union.num_kinds, hidden_channels=WIDTH)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    head, tail = union.edge_index
+    first, second = union.starts[task.relation.source], union.starts[task.relation.target]
+
+    def score(source: Tensor, target: Tensor) -> Tensor:
+        relation = torch.full_like(source, union.target_kind)
+        values: Tensor = model(source + first, relation, target + second)
+        return values
+
+    val = torch.from_numpy(task.val.source), torch.from_numpy(task.val.target)
+    best, weights, waited = -1.0, deepcopy(model.state_dict()), 0
+    for _ in range(EPOCHS):
+        model.train()
+        for part in torch.randperm(len(head)).split(BATCH):
+            optimizer.zero_grad()
+            model.loss(head[part], union.kinds[part], tail[part]).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            now = roc_auc(score(*val).numpy(), task.val.labels)
+        waited = 0 if now > best else waited + 1
+        if now > best:
+            best, weights = now, deepcopy(model.state_dict())
+        if waited >= PATIENCE:
+            break
+    model.load_state_dict(weights)
+
+    @torch.no_grad()
+    def rows(sources: Array, stage: Stage) -> Array:  # noqa: ARG001
+        targets = torch.arange(task.num_targets)
+        return np.stack([score(torch.full_like(targets, int(s)), targets).numpy() for s in sources])
+
+    return Scorer(rows)

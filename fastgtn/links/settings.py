@@ -1,0 +1,99 @@
+"""What a link run depends on: from options of a command, or from a TOML file with a section `[link]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from fastgtn.config import read_values, toml
+from fastgtn.config.tuned_configs import model_values
+from fastgtn.errors import InputError, nearest
+from fastgtn.links.learned.options import JOINED, encoder_config
+from fastgtn.links.negatives import NegativeKind
+from fastgtn.links.task import SplitBy
+from fastgtn.options import Values, merged
+
+KEYS = ("relation", "negatives", "split", "longest")  # of the section [link]
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """Everything that decides the result of a link run.
+
+    Args:
+        dataset: A name of the data folder, or the path of an archive.
+        relation: The relation to predict; None takes the one that the graph names.
+        negatives: How pairs that are not links are drawn; None for what the graph says, else "uniform".
+        split: How links are divided; None for what the graph says, else "random".
+        longest: The most steps between a source and a target.
+        model: "joined_paths", or the name of an encoder.
+        values: Nested values of the encoder's config.
+    """
+
+    dataset: str
+    relation: str | None = None
+    negatives: NegativeKind | None = None
+    split: SplitBy | None = None
+    longest: int = 4
+    seed: int = 0
+    model: str = JOINED
+    values: Values = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for value, known, what in (
+            (self.negatives, get_args(NegativeKind), "way to draw negatives"),
+            (self.split, get_args(SplitBy), "split"),
+        ):
+            if value is not None and value not in known:
+                raise InputError(f'no {what} "{value}"; {nearest(value, known)}')
+        if isinstance(self.longest, bool) or not isinstance(self.longest, int) or not 1 <= self.longest <= 8:
+            raise InputError(f"link.longest must be a number of steps between 1 and 8, but got {self.longest!r}.")
+
+    @staticmethod
+    def of(values: Values) -> LinkSettings:
+        """From nested values, as in a TOML file: `dataset`, `[link]`, and the sections of a config."""
+        rest = {key: value for key, value in values.items() if key not in ("dataset", "link")}
+        given = dict(values.get("link", {}))
+        for key in given:
+            if key not in KEYS:
+                raise InputError(f'no config key "link.{key}"; {nearest(key, KEYS)}')
+        if "dataset" not in values:
+            raise InputError("a link task needs a graph: give an archive with --graph, or a name with --dataset.")
+        section = dict(rest.get("model", {}))
+        name = str(section.pop("name", JOINED))
+        if name != JOINED:
+            model_values(name)
+        seed = dict(rest.get("fit", {})).pop("seed", 0)
+        kept = {key: value for key, value in (rest | {"model": section}).items() if value not in ({}, None)}
+        settings = LinkSettings(str(values["dataset"]), **given, seed=seed, model=name, values=kept)
+        settings.check()
+        return settings
+
+    @staticmethod
+    def from_toml(path: Path, *layers: Values) -> LinkSettings:
+        """From a file and values over it; a path to a graph is relative to the file."""
+        values = read_values(path)
+        for layer in layers:
+            values = merged(values, layer)
+        return LinkSettings.of(values)
+
+    def check(self) -> None:
+        """Refuse keys that the model does not have, before anything is trained."""
+        if self.model != JOINED:
+            encoder_config(self.model, self.values, seed=self.seed)
+            return
+        wrong = [key for key in toml.flat(self.values) if key not in ("fit.seed", "fit.runs")]
+        if wrong:
+            raise InputError(
+                f"the joined meta-path model has no key {wrong[0]}: choose an encoder with --model, such as fast_gtn."
+            )
+
+    def to_toml(self) -> str:
+        """The settings as a file that gives the same settings again."""
+        link = {key: getattr(self, key) for key in KEYS}
+        rest = merged(self.values, {"model": {"name": self.model}})
+        return toml.dump({"dataset": self.dataset, "link": link, **rest})
+
+    def to_json(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}

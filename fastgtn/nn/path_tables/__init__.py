@@ -1,0 +1,1 @@
+"""Meta-path features of wanted rows, computed once."""

@@ -1,0 +1,1 @@
+"""Compiled loops over edges, and how they are compiled and run."""

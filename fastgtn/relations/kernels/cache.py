@@ -1,0 +1,41 @@
+"""Machine code on disk that says what it is: what it was compiled from, and for which types.
+
+Two processes that compile one function for different types at the same time may give both results the same file name.
+numba would then run the code for one type on the arrays of the other. Here such code is not taken, but compiled again.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import IndexDataCacheFile
+
+
+class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
+    """The files of one function."""
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (self._source, key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        is_ours = isinstance(found, tuple) and found[:2] == (self._source, key)
+        return found[2] if is_ours else None
+
+    @property
+    def _source(self) -> Any:
+        return self._source_stamp, _kernels()
+
+
+def check_cache(compiled: Any) -> None:
+    """Let a function that numba has made check what it reads; nothing is done if it is not cached."""
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if type(file) is IndexDataCacheFile:
+        file.__class__ = CheckedCacheFile
+
+
+@cache
+def _kernels() -> tuple[tuple[str, float, int], ...]:
+    """The state of this folder: kernels contain code of each other, and numba looks at the file of one alone."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in sources)

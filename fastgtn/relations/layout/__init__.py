@@ -1,0 +1,1 @@
+"""How the edges of a stack lie in memory."""

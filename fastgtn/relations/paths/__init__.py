@@ -1,0 +1,1 @@
+"""Meta-paths: their names, and the decomposition of hops into them."""

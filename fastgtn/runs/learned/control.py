@@ -1,0 +1,96 @@
+"""The control of a result: the same training with filters frozen at uniform."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from fastgtn.data.majority import majority_score
+from fastgtn.errors import InputError
+from fastgtn.explain.verdict import Control, Learned, filter_entropy
+from fastgtn.runs.files import read_json, write_json
+from fastgtn.training.fit import Trained, fit_inputs, predict_logits
+from fastgtn.training.prepare.trials import estimated_seconds
+
+if TYPE_CHECKING:
+    from fastgtn.runs.result import Result
+
+FILE, KEPT = "control.json", "_control"
+
+
+def stored_control(result: Result) -> Control | None:
+    """The control that was trained before; None where there is none, or where its file cannot be read."""
+    if result.folder is None or not (result.folder / FILE).exists():
+        return None
+    try:
+        return Control(**read_json(result.folder / FILE))
+    except (InputError, TypeError):
+        return None
+
+
+def control_of(result: Result) -> Control:
+    """The control of a result, from memory or its folder, or trained now."""
+    found = _known(result) or train_control(result)
+    result.__dict__[KEPT] = found  # the dataclass is frozen; a cached property is kept the same way
+    return found
+
+
+def learned_of(result: Result) -> Learned:
+    """How far an answer is learned; without a control where none has been trained."""
+    found = result.screening
+    return Learned(
+        entropy=filter_entropy(result.model),
+        num_significant=None if found is None else found.num_significant,
+        beats_majority=_beats_majority(result),
+        control=_known(result),
+    )
+
+
+def train_control(result: Result) -> Control:
+    """Train the control with the config and seed of the result, and keep its scores in the folder of the seed."""
+    task, config = result.task, result.config
+    inputs = replace(result.inputs, options=config.graph)
+    trained = fit_inputs(inputs, task, config, frozen=True)
+    metric = result.chosen_by
+    split = "test" if metric in result.test and metric in trained.test else "val"
+    learned = (result.test if split == "test" else result.val)[metric]
+    control = Control(metric, split, learned, getattr(trained, split)[metric], _noise(result, trained, split))
+    if result.folder is not None:
+        write_json(result.folder / FILE, control.to_dict())
+    return control
+
+
+def control_seconds(result: Result) -> float:
+    """How long a control would take, from the size of the graph."""
+    return estimated_seconds(result.inputs, result.task, result.config)
+
+
+def _known(result: Result) -> Control | None:
+    found: Control | None = result.__dict__.get(KEPT)
+    return found or stored_control(result)
+
+
+def _beats_majority(result: Result) -> bool:
+    """Whether the validation score is above that of the commonest class by more than two standard errors."""
+    task = result.task
+    if task.kind != "single" or not len(task.val) or "micro_f1" not in result.val:
+        return True
+    share = majority_score(task, "val")
+    return result.val["micro_f1"] > share + 2 * (share * (1 - share) / len(task.val)) ** 0.5
+
+
+@torch.no_grad()
+def _noise(result: Result, trained: Trained, split: str) -> float | None:
+    """Two standard errors of a difference of shares: only nodes on which both predict differently can make one."""
+    task = result.task
+    nodes = task.test_nodes if split == "test" else task.val.nodes
+    if task.kind not in ("single", "multi"):
+        return None
+    logits = [result.logits[nodes], predict_logits(trained.model, trained.inputs, task.target)[nodes]]
+    if task.kind == "single":
+        differ = (logits[0].argmax(1) != logits[1].argmax(1)).double()
+    else:
+        differ = ((logits[0] > 0) != (logits[1] > 0)).double().mean(1)
+    return 2 * float(differ.mean() / len(nodes)) ** 0.5

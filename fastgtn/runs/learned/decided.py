@@ -1,0 +1,52 @@
+"""What was decided before the training of a run, in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastgtn.errors import InputError
+from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.runs.files import damaged, read_json
+from fastgtn.screening import Screening, ScreenOptions
+from fastgtn.screening.screen import FEWEST_NODES
+from fastgtn.training.prepare.decisions import Decisions
+from fastgtn.training.prepare.screened import screen_inputs
+
+if TYPE_CHECKING:
+    from fastgtn.runs.result import Result
+
+DECISIONS = "decisions.json"
+SCREENING = "screening.json"  # what earlier versions kept of it
+
+
+def stored_decisions(folder: Path) -> Decisions | None:
+    """What was decided when a run began; None where it has not got that far."""
+    for name in (DECISIONS, SCREENING):
+        path = folder / name
+        if path.exists():
+            try:
+                values = read_json(path)
+                return Decisions.from_dict(values if name == DECISIONS else {"screening": values, "trials": []})
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise damaged(path, error) from None
+    return None
+
+
+def screening_of(result: Result) -> Screening | None:
+    """The screening that a result started from, or one of its graph; None with too few training nodes."""
+    kept = result.inputs.screening or _kept(result.run or (result.folder and result.folder.parent))
+    options = result.config.model
+    if kept is not None or len(result.task.train) < FEWEST_NODES or not isinstance(options, MetaPathOptions):
+        return kept
+    limits = ScreenOptions(longest=options.longest, seed=result.config.split_seed)
+    return screen_inputs(result.inputs, result.task, result.config, options=limits)
+
+
+def _kept(folder: Path | None) -> Screening | None:
+    """The screening in the folder of a run; None where there is none, or where its file cannot be read."""
+    try:
+        found = None if folder is None else stored_decisions(folder)
+    except InputError:
+        return None
+    return None if found is None else found.screening

@@ -1,0 +1,1 @@
+"""Scoring of single nodes: finding them by id, and computing only what they depend on."""

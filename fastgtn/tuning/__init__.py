@@ -1,0 +1,1 @@
+"""Search for a config by validation scores."""

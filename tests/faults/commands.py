@@ -1,0 +1,171 @@
+"""The commands that are hurt: how each is started or resumed, and what it must have made at its end."""
+
+import hashlib
+import json
+import sqlite3
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from faults.doors import CSV, GRAPH_TOML
+
+from fastgtn.data import archive, make_planted
+from fastgtn.runs.checkpoint import read_tensors
+
+QUICK = ("--set", "fit.epochs=8", "--set", "fit.checkpoint_every=2", "--set", "fit.average=0.9")
+SMALL = ("--set", "model.hidden=8", "--set", "model.path_length=2", "--set", "model.num_channels=2")
+TRAIN = (*QUICK, *SMALL, "--set", "model.start=uniform")
+TUNE = ("--model", "gcn", "--trials", "2", *QUICK, "--set", "model.hidden=8", "--set", "model.num_layers=2")
+BENCH = ("bench", "nodes", "--models", "mlp", "--runs", "2")
+
+Facts = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes into a folder, and that started again there ends what it began.
+
+    Args:
+        argv: Its words, from the folder of its inputs and the folder that it writes into.
+        results: Hashes of everything in the folder that no clock decides.
+        finished: Names of the parts that are complete, each with what must stay as it is.
+        shares: Two processes may be started on the same folder at the same time.
+        sweeps: Left-overs of killed processes are deleted at the next start, whatever their age.
+    """
+
+    name: str
+    argv: Callable[[Path, Path], list[str]]
+    results: Callable[[Path], Facts]
+    finished: Callable[[Path], Facts]
+    shares: bool = True
+    sweeps: bool = True
+
+
+def make_inputs(folder: Path) -> None:
+    """A graph, tables, and what describes them."""
+    folder.mkdir()
+    archive.write(folder / "g.npz", *make_planted("APA", authors=60, papers=80, venues=6, terms=12, features=8, seed=1))
+    (folder / "t.csv").write_text(CSV)
+    (folder / "graph.toml").write_text(GRAPH_TOML.replace("TABLE", "t.csv"))
+
+
+def run_results(folder: Path) -> Facts:
+    """Histories, predictions and weights of all runs below a folder."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.name in ("history.jsonl", "predictions.parquet"):
+            found[str(path.relative_to(folder))] = sha(path.read_bytes())
+        elif path.name == "model.safetensors":
+            tensors = read_tensors(path)[0]
+            data = b"".join(name.encode() + tensors[name].numpy().tobytes() for name in sorted(tensors))
+            found[str(path.relative_to(folder))] = sha(data)
+    return found
+
+
+def finished_seeds(folder: Path) -> Facts:
+    """Every finished seed, and when its result was written: it must not be trained twice."""
+    return {str(path.relative_to(folder)): str(path.stat().st_mtime_ns) for path in folder.rglob("seed-*/result.json")}
+
+
+def ended_trials(folder: Path) -> Facts:
+    """The settings and scores of all ended trials of a search."""
+    file = folder / "search" / "study.db"
+    if not file.exists():
+        return {}
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
+        try:
+            rows = database.execute(
+                "SELECT trials.trial_id, param_name, param_value, value FROM trials "
+                "JOIN trial_params USING (trial_id) JOIN trial_values USING (trial_id) WHERE state = 'COMPLETE'"
+            ).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):  # killed before the search began
+                return {}
+            raise
+    trials: dict[int, list[Any]] = {}
+    for trial, *facts in rows:
+        trials.setdefault(trial, []).append(facts)
+    return {sha(json.dumps(sorted(facts)).encode()): "" for facts in trials.values()}
+
+
+def files(*names: str) -> Callable[[Path], Facts]:
+    """Hashes of files that are whole or absent."""
+
+    def read(folder: Path) -> Facts:
+        return {name: sha((folder / name).read_bytes()) for name in names if (folder / name).exists()}
+
+    return read
+
+
+def one_file(name: str, make: Callable[[Path, str], list[str]], out: str) -> Command:
+    """A command that writes a single file, and overwrites it with --force."""
+
+    def argv(inputs: Path, place: Path) -> list[str]:
+        return [*make(inputs, str(place / out)), "--force"]
+
+    return Command(name, argv, files(out), files(out), sweeps=False)
+
+
+COMMANDS = (
+    Command(
+        "train",
+        lambda inputs, place: [
+            *("train", "--graph", str(inputs / "g.npz"), "--out", str(place / "run")),
+            *("--resume", "--runs", "2", *TRAIN),
+        ],
+        run_results,
+        finished_seeds,
+    ),
+    Command(
+        "tune",
+        lambda inputs, place: ["tune", "--graph", str(inputs / "g.npz"), "--out", str(place / "search"), *TUNE],
+        ended_trials,
+        ended_trials,
+    ),
+    Command(
+        "bench",
+        lambda inputs, place: [*BENCH, "--graph", str(inputs / "g.npz"), "--out", str(place / "bench")],
+        run_results,
+        finished_seeds,
+    ),
+    one_file("data build", lambda i, out: ["data", "build", str(i / "graph.toml"), "--out", out], "b.npz"),
+    one_file(
+        "screen", lambda i, out: ["screen", "--graph", str(i / "g.npz"), "--longest", "2", "--plot", out], "s.png"
+    ),
+    one_file("report", lambda i, out: ["report", str(i / "run"), "--out", out, "--nodes", "5"], "r.html"),
+    one_file("predict", lambda i, out: ["predict", str(i / "run"), "--out", out], "p.csv"),
+)
+
+
+def sha(data: bytes) -> str:
+    """A hash."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def require_whole(path: Path) -> None:
+    """Read a file with a final name to its end; raises if it is half-written."""
+    match path.suffix:
+        case ".json":
+            json.loads(path.read_text())
+        case ".jsonl":
+            for line in path.read_text().splitlines():
+                json.loads(line)
+        case ".toml":
+            tomllib.loads(path.read_text())
+        case ".safetensors":
+            read_tensors(path)
+        case ".parquet":
+            pq.read_table(path)
+        case ".npz":
+            with np.load(path) as arrays:
+                assert all(arrays[name] is not None for name in arrays)  # zip files have a checksum per array
+        case ".png":
+            assert path.read_bytes().endswith(b"IEND\xaeB`\x82"), f"{path.name} has no end"
+        case ".html":
+            assert path.read_text().rstrip().endswith("</html>"), f"{path.name} has no end"
+        case ".csv" | ".md":
+            assert path.read_text().endswith("\n"), f"{path.name} has no end"

@@ -1,0 +1,92 @@
+"""The commands in the code blocks of the docs run in the order of the text, on small graphs under the same names.
+
+Commands of benchmarks.md take minutes by design; tests/bench and tests/training/test_tune.py run them in small.
+"""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from quick_config import quick
+from typer.testing import CliRunner
+
+from fastgtn.cli import app
+from fastgtn.data import archive, make_planted
+from fastgtn.data.synthetic.linked import make_planted_links
+from fastgtn.runs import train
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("index", "metapaths", "report", "training", "links", "importing", "data", "large")
+SKIPPED = ("data import KIND", "data make oag-cs", "train --graph shop.npz --task link --link buys --model rgcn")
+SMALLER = {  # what a test must replace: placeholders, ids, sizes
+    " --node ID": " --node 1028",
+    " --node 5": " --node a-05",
+    " RUN_OR_ARCHIVE": " my.npz",
+    " RUN ": " runs/tables ",
+    "--class 0": "--class 'topic 0'",
+    "--runs 10": "--runs 2",
+    "--authors 5000 --papers 8000": "--authors 100 --papers 100",
+    "oag-nn --out g": "oag-nn --out g --scale 0.01",
+    "--dataset acm": "--dataset dblp",
+    "train --dataset": "train --set fit.epochs=2 --dataset",
+    "train --graph my": "train --set fit.epochs=2 --graph my",
+    "train --graph g": "train --set fit.epochs=2 --graph g",
+    "--model fast_gtn --set model.decoder": "--model fast_gtn --set fit.epochs=2 --set model.decoder",
+    "train my.toml": "train my.toml --set fit.epochs=2",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files and folders that the pages speak of."""
+    folder = tmp_path_factory.mktemp("docs")
+    shutil.copytree(ROOT / "examples" / "own_graph", folder, dirs_exist_ok=True)
+    shutil.copy(folder / "graph.toml", folder / "new.toml")
+    graph, task = make_planted("APA", authors=60, papers=80, venues=6, terms=8, features=4, seed=1)
+    graph["author"].node_id = np.array([f"a-{i:02}" for i in range(60)])
+    (folder / "data").mkdir()
+    for name in ("data/dblp.npz", "data/imdb.npz", "my.npz", "new.npz"):
+        archive.write(folder / name, graph, task)
+    for name, model in (("imdb-fast_gtn-0", "fast_gtn"), ("imdb-gtn-0", "gtn"), ("dblp-gtn-0", "gtn")):
+        train(quick(folder / "my.npz", model={"name": model}, fit={"epochs": 2, "runs": 2}), out=folder / "runs" / name)
+    archive.write(folder / "shop.npz", make_planted_links("USI", users=60, items=30), None)
+    (folder / "my.toml").write_text('dataset = "my.npz"\n')
+    (folder / "ids.csv").write_text("node\na-07\na-03\n")
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_run(page: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path(shutil.copytree(place, tmp_path / "here"))
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("FASTGTN_DATA", str(here / "data"))
+    if page in ("index", "importing"):  # these pages begin with the tables
+        (here / "my.npz").unlink()
+        (here / "new.npz").unlink()
+    count = 0
+    for line in commands((ROOT / "docs" / f"{page}.md").read_text()):
+        if page == "index" and "--graph new.npz" in line:
+            shutil.copy("my.npz", "new.npz")
+        if "runs/tables" in line:
+            invoke("fastgtn train --graph my.npz --out runs/tables --set fit.epochs=2")
+        invoke(line)
+        count += 1
+    assert count >= 2
+
+
+def invoke(line: str) -> None:
+    answer = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+    assert answer.exit_code == 0, f"{line}: {answer.output} {answer.exception}"
+
+
+def commands(text: str) -> list[str]:
+    fences = re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    blocks = [block for language, block in fences if not language]
+    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    found = [line for line in lines if line.startswith("fastgtn ") and not any(words in line for words in SKIPPED)]
+    for before, after in SMALLER.items():
+        found = [line.replace(before, after) for line in found]
+    return found

@@ -1,0 +1,228 @@
+"""What must answer at once does not import torch or any other large package. No clock: modules are counted."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastgtn.data
+from fastgtn.cli import complete
+from fastgtn.config.config import Config
+from fastgtn.config.models import options_by_name
+from fastgtn.config.source_index import config_keys, model_names
+from fastgtn.config.toml import flat
+from fastgtn.config.tuned_configs import model_values, models
+
+LARGE = (
+    "torch",
+    "torch_geometric",
+    "numba",
+    "scipy",
+    "numpy",
+    "matplotlib",
+    "optuna",
+    "pyarrow",
+    "duckdb",
+    "starlette",
+    "uvicorn",
+)
+
+# Runs many command lines in one process, and stops at the first that imports a large package.
+RUN = """
+import sys
+from fastgtn.cli import app
+from fastgtn.errors import InputError
+import typer.main
+
+def paths(command, path):
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from paths(inner, [*path, name])
+
+helps = [[*path, "--help"] for path in paths(typer.main.get_command(app), [])]
+lines = [line.split() for line in sys.stdin.read().splitlines()]
+for line in [*helps, *lines]:
+    try:
+        app(line, standalone_mode=False)
+    except (InputError, SystemExit):
+        pass
+    except Exception as error:
+        assert type(error).__module__.endswith("click.exceptions"), repr(error)
+    found = [name for name in LARGE if name in sys.modules]
+    assert not found, f"fastgtn {' '.join(line)} imports {', '.join(found)}"
+print(len(helps))
+"""
+
+LIGHT = """
+--version
+--vresion
+ls
+ls --json
+trian
+train --nonsense
+train --model gcnn
+train --dataset imdbb
+train --graph nowhere.npz
+train nowhere.toml
+train --dataset imdb --graph mine.npz
+tune
+tune --dataset planted --model gtnn
+config fast_gtnn planted
+evaluate nowhere
+predict nowhere --out table.csv
+predict nowhere --out table.doc
+predict nowhere
+predict nowhere --nodes none.csv --out table.csv
+serve nowhere
+explain nowhere
+explain nowhere --node 1 --stability
+report nowhere
+data check nowhere.npz
+data info imdbb
+data import gtn nowhere --out no/folder/x.npz
+bench nodes --models gcnn
+bench nodes --datasets imdbb
+"""
+
+
+def in_new_process(code: str, *, text: str = "", **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, env=os.environ | environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_help_lists_and_mistakes_import_nothing_large() -> None:
+    out = in_new_process(f"LARGE = {LARGE!r}\n{RUN}", text=LIGHT)
+    assert int(out.splitlines()[-1]) > 20  # every command has been asked for help
+
+
+def test_public_names_are_imported_when_they_are_used() -> None:
+    in_new_process(
+        f"import sys, fastgtn\nassert not set({LARGE!r}) & set(sys.modules)\n"
+        "assert set(fastgtn.__all__) <= set(dir(fastgtn))\n"
+        "from fastgtn import RelationStack\n"
+        "assert 'torch' in sys.modules\n"
+        "assert fastgtn.RelationStack is RelationStack"
+    )
+
+
+UNUSED_BY_TRAINING = (
+    "torch._dynamo.utils",
+    "torch_geometric.nn.conv",
+    "torch_geometric.datasets.planetoid",
+    "scipy.stats",
+    "sympy",
+    "duckdb",
+    "matplotlib",
+    "optuna",
+    "pandas",
+)
+
+
+def test_training_imports_neither_the_compiler_nor_layers_nor_tables(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom fastgtn.cli import main\n"
+        f"sys.argv = ['fastgtn', 'train', '--set', 'fit.epochs=1', '--out', {str(tmp_path / 'run')!r}]\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        f"found = [name for name in {UNUSED_BY_TRAINING!r} if name in sys.modules]\n"
+        "assert not found, found\n"
+    )
+    assert "micro-F1" in in_new_process(code)
+
+
+def test_a_deferred_module_is_imported_by_the_first_name_that_needs_it(tmp_path: Path) -> None:
+    package = tmp_path / "heavy"
+    package.mkdir()
+    (package / "__init__.py").write_text("import heavy.part\nimport heavy.other\n")
+    (package / "part.py").write_text("print('loaded')\nnumber = 5\n")
+    (package / "other.py").write_text("def half(x):\n    return x / 2\n")
+    code = (
+        "import inspect, sys, threading\nfrom fastgtn.lazy import defer\n"
+        "defer({'heavy.part': {'quick': 7}, 'heavy.other': {}})\n"
+        "import heavy, heavy.part\n"
+        "held = heavy.part\n"
+        "inspect.stack()\nassert not hasattr(held, '__file__')\n"  # looks at all modules
+        "assert heavy.part.quick == 7\nprint('waiting')\n"
+        "threads = [threading.Thread(target=lambda: held.number) for _ in range(8)]\n"
+        "[t.start() for t in threads]\n[t.join() for t in threads]\n"
+        "assert held.number == heavy.part.number == 5 and heavy.part is not held\n"
+        "from heavy.other import half\nassert half(4) == 2\n"
+        "try:\n    held.nothing\nexcept AttributeError as error:\n    print(error)\n"
+    )
+    out = in_new_process(code, PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}").splitlines()
+    assert out[:2] == ["waiting", "loaded"]  # once, whoever asked
+    assert "no attribute 'nothing'" in out[2]
+
+
+def test_a_first_compilation_says_what_it_is_doing(tmp_path: Path) -> None:
+    code = (
+        "import logging\nlogging.basicConfig(level='INFO', format='%(name)s: %(message)s')\nimport numpy as np\n"
+        "from fastgtn.relations.kernels.compile import kernel\nfrom fastgtn.relations.layout import segments\n"
+        "for count in (3, 4):\n    segments._counting_sort(np.zeros(2, np.int64), count)\n"
+        "segments._counting_sort(np.zeros(2, np.int32), 3)\n"
+    )
+    lines = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        )
+        assert done.returncode == 0, done.stderr
+        lines.append(done.stderr.splitlines())
+    assert len(lines[0]) == 1
+    assert "fastgtn: compiling kernels for this processor" in lines[0][0]
+    assert str(tmp_path) in lines[0][0]
+    assert lines[1] == []  # the next process finds them there
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'fastgtn' has no attribute 'FastGNT'"):
+        fastgtn.FastGNT  # noqa: B018
+
+
+@pytest.mark.parametrize("package", [fastgtn, fastgtn.data, fastgtn.config])
+def test_every_lazy_name_exists_and_hides_no_module(package) -> None:
+    folder = Path(package.__file__).parent
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+        assert not (folder / f"{name}.py").exists(), f"{name} would be the module or the object, whichever comes first"
+
+
+def test_names_from_the_source_are_those_of_the_options() -> None:
+    assert sorted(model_names()) == sorted(options_by_name())
+    assert sorted(models()) == sorted([*options_by_name(), "fast_gtn_non_local"])
+
+
+def test_keys_from_the_source_are_those_of_the_options() -> None:
+    keys = {key for model in models() for key in flat(Config.of(model_values(model)).model_dump())}
+    assert keys == set(config_keys())
+
+
+def test_tab_offers_models_datasets_keys_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs" / "imdb-gtn-0").mkdir(parents=True)
+    (tmp_path / "runs" / "imdb-gtn-0" / "result.json").write_text("{}")
+    (tmp_path / "runs" / "no-run").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FASTGTN_DATA", str(tmp_path))
+    (tmp_path / "plants.npz").write_bytes(b"")
+    assert complete.models("gc") == ["gcn", "gcnii"]
+    assert complete.several_models("gtn,gc") == ["gtn,gcn", "gtn,gcnii"]
+    assert complete.datasets("p") == ["planted", "plants"]
+    assert complete.several_datasets("planted,plants") == ["planted,plants"]
+    assert complete.config_settings("fit.ep") == ["fit.epochs="]
+    assert list(complete.run_folders("")) == ["runs/imdb-gtn-0"]
+    assert list(complete.run_folders("runs/im")) == ["runs/imdb-gtn-0"]
+    monkeypatch.setenv("FASTGTN_DATA", str(tmp_path / "nowhere"))
+    assert complete.datasets("") == ["planted"]
+
+
+def test_the_shell_asks_and_is_answered() -> None:
+    words = {"_FASTGTN_COMPLETE": "complete_bash", "COMP_WORDS": "fastgtn train --model fast", "COMP_CWORD": "3"}
+    code = "import sys; sys.argv[0] = 'fastgtn'\nfrom fastgtn.cli import app\napp(prog_name='fastgtn')"
+    assert in_new_process(code, **words).split() == ["fast_gtn", "fast_gtn_non_local"]

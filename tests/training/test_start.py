@@ -1,0 +1,153 @@
+"""Screening decides the path length, the channels and the start of the filters; a run keeps what it decided."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import HeteroData
+
+import fastgtn
+from fastgtn.config import Config
+from fastgtn.data import NodeTask, archive, make_random_schema
+from fastgtn.errors import InputError
+from fastgtn.nn import Features
+from fastgtn.nn.filters import HopFilters
+from fastgtn.relations import IDENTITY, Relation
+from fastgtn.runs.learned.decided import stored_decisions
+from fastgtn.runs.train import train
+from fastgtn.training.build import Inputs
+from fastgtn.training.prepare.settle import settle
+
+SMALL = {"model": {"hidden": 8}, "fit": {"epochs": 3}}
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[HeteroData, NodeTask]:
+    return make_random_schema(0, types=4, relations=8, steps=2, targets=300)
+
+
+@pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
+def test_the_filters_start_from_the_planted_path(planted: tuple[HeteroData, NodeTask], model: str) -> None:
+    graph, task = planted
+    config = Config.of(SMALL, {"model": {"name": model}, "fit": {"epochs": 1, "learning_rate": 1e-9}})
+    result = fastgtn.fit(graph, task, config)
+    assert result.config.model.path_length == 2
+    for hop, relation in enumerate(graph.planted["relations"]):
+        place = result.model.backbone.relations.index(Relation(*relation))
+        assert result.filters[0][hop, 0, place] == pytest.approx(0.9**0.5, abs=0.02)  # both hops together have 90 %
+
+
+def test_numbers_that_are_given_stay(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    config = Config.of(SMALL, {"model": {"path_length": 3, "num_channels": 5}})
+    inputs, settled = settle(Inputs.of(graph, config), task, config)
+    assert (settled.model.path_length, settled.model.num_channels) == (3, 5)
+    assert inputs.screening is not None
+    assert inputs.screening.longest == 3
+
+
+def test_uniform_filters_are_not_screened(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    config = Config.of(SMALL, {"model": {"start": "uniform"}})
+    inputs, settled = settle(Inputs.of(graph, config), task, config)
+    assert inputs.screening is None
+    assert (settled.model.path_length, settled.model.num_channels) == (2, 2)
+
+
+def test_without_a_significant_path_filters_start_uniform() -> None:
+    graph, task = make_random_schema(1, types=3, relations=6, permuted=True)
+    result = fastgtn.fit(graph, task, Config.of(SMALL, {"fit": {"epochs": 1, "learning_rate": 1e-9}}))
+    assert (result.config.model.path_length, result.config.model.num_channels) == (2, 2)
+    assert result.filters[0].max() < 2.5 / len(result.model.backbone.relations)
+
+
+def test_few_training_nodes_are_not_screened(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    few = replace(task, train=replace(task.train, nodes=task.train.nodes[:4], labels=task.train.labels[:4]))
+    config = Config.of(SMALL)
+    inputs, settled = settle(Inputs.of(graph, config), few, config)
+    assert inputs.screening is None
+    assert settled.model.path_length == 2
+
+
+def test_other_models_are_left_alone(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    config = Config.of({"model": {"name": "gcn"}})
+    settled = settle(Inputs.of(graph, config), task, config)[1]
+    assert settled.features.normalize != "auto"
+    assert settled == config.model_copy(update={"features": settled.features})
+
+
+def test_a_run_stores_its_screening_and_continues_from_it(
+    planted: tuple[HeteroData, NodeTask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.write(tmp_path / "g.npz", *planted)
+    config = Config.of(SMALL, {"dataset": str(tmp_path / "g.npz")})
+    train(config, out=tmp_path / "run")
+    stored = stored_decisions(tmp_path / "run")
+    assert stored is not None
+    assert stored.screening is not None
+    assert len(stored.screening.chosen[0].path) == 2
+    again = fastgtn.load_run(tmp_path / "run")
+    assert again.config.model.path_length == 2
+    monkeypatch.setattr("fastgtn.training.prepare.settle.screen_inputs", None)  # a continued run screens nothing
+    more = Config.of(config.model_dump(), {"fit": {"runs": 2}})
+    assert len(train(more, out=tmp_path / "run", resume=True)["runs"]) == 2
+    assert 'path_length = "auto"' in (tmp_path / "run" / "config.toml").read_text()
+
+
+def test_a_damaged_screening_is_named(tmp_path: Path) -> None:
+    (tmp_path / "screening.json").write_text(json.dumps({"paths": 3}))
+    with pytest.raises(InputError, match=r"screening\.json"):
+        stored_decisions(tmp_path)
+
+
+def test_the_same_seed_gives_the_same_weights(planted: tuple[HeteroData, NodeTask]) -> None:
+    first, second = (fastgtn.fit(*planted, Config.of(SMALL)).model.state_dict() for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_model_is_not_built_before_screening(planted: tuple[HeteroData, NodeTask]) -> None:
+    with pytest.raises(InputError, match='are "auto", which screening has to decide first'):
+        Config.of().model.build(Features.from_hetero(planted[0]), [IDENTITY])
+
+
+def test_paths_that_do_not_fit_are_refused() -> None:
+    one, other = Relation("a", "r", "a"), Relation("a", "s", "a")
+    filters = HopFilters(2, 1, [one, IDENTITY])
+    filters.start_from([[one]])
+    assert filters()[0, 0, 0] > 0.8
+    assert filters()[1, 0, 1] > 0.8
+    with pytest.raises(InputError, match="a path of 3 steps does not fit into 2 hops"):
+        filters.start_from([[one] * 3])
+    with pytest.raises(InputError, match="the model has no relation"):
+        filters.start_from([[other]])
+
+
+@pytest.mark.trials
+def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
+    planted: tuple[HeteroData, NodeTask], tmp_path: Path
+) -> None:
+    archive.write(tmp_path / "g.npz", *planted)
+    config = Config.of(SMALL, {"dataset": str(tmp_path / "g.npz"), "model": {"encoder": "relu"}})
+    train(config, out=tmp_path / "run")
+    found = stored_decisions(tmp_path / "run")
+    assert found is not None
+    tried = [trial.values for trial in found.trials]
+    assert tried[0] == {"model.start": "screened", "graph.normalize": "row"}  # the encoder was given
+    assert {"uniform", "joint", "symmetric"} <= {value for values in tried for value in values.values()}
+    best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
+    assert found.outcome == best.values
+    settled = fastgtn.load_run(tmp_path / "run").config
+    assert settled.graph.normalize == found.outcome["graph.normalize"]
+    assert settled.model.start == found.outcome["model.start"]
+
+
+@pytest.mark.trials
+def test_without_time_open_keys_take_their_first_values(planted: tuple[HeteroData, NodeTask]) -> None:
+    config = Config.of(SMALL, {"fit": {"trial_seconds": 0.0}})
+    inputs, settled = settle(Inputs.of(planted[0], config), planted[1], config)
+    assert [trial.score for trial in inputs.decisions.trials] == [None]
+    assert (settled.model.start, settled.model.encoder, settled.graph.normalize) == ("screened", "linear", "row")
