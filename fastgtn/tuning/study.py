@@ -37,6 +37,7 @@ RANDOM_TRIALS = 8  # number of random trials before the search uses their scores
 REPORT_EVERY = 10
 PRUNER = {"n_startup_trials": 5, "n_warmup_steps": 3 * REPORT_EVERY, "interval_steps": REPORT_EVERY}
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
+REPEATS = "repeats"  # the number of the lost trial that a trial repeats
 WORKER = re.compile(r"\.worker-[0-9a-f]{32}")  # the names come from a file that is not trusted
 
 
@@ -92,10 +93,18 @@ class SharedStudy:
         return sum(trial.user_attrs.get("seconds", 0.0) for trial in self.trials())
 
     def _queue_lost_trials(self) -> None:
+        """Put the trials of dead processes back into the queue, each once even if this is interrupted as well.
+
+        A process may end while the values of a trial are being stored. What is left of them is not used: a queued
+        trial keeps all its values, and other values are drawn again from the same seed.
+        """
+        queued = {trial.user_attrs.get(REPEATS) for trial in self.trials()}
         for trial in self.trials():
             if trial.state != TrialState.RUNNING or is_alive(self.folder, trial.user_attrs.get("worker")):
                 continue
-            self.study.enqueue_trial(trial.params)
+            values = trial.system_attrs.get("fixed_params") or trial.params
+            if trial.number not in queued and set(values) == set(self.space):
+                self.study.enqueue_trial(values, user_attrs={REPEATS: trial.number})
             self.study.tell(trial.number, state=TrialState.FAIL)
 
 
@@ -198,6 +207,8 @@ def _check_trials(study: optuna.Study) -> None:
         facts = trial.user_attrs
         if not isinstance(facts.get("seconds", 0.0), int | float):
             raise TypeError(f"the time of trial {trial.number} is not a number")
+        if not isinstance(trial.system_attrs.get("fixed_params", {}), dict):
+            raise TypeError(f"the queued values of trial {trial.number} are not a table")
         if trial.state == TrialState.PRUNED and not isinstance(facts.get("reason"), str):
             raise TypeError(f"trial {trial.number} was stopped without a reason")
         if trial.state != TrialState.COMPLETE:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from optuna.trial import TrialState
 from quick_config import quick
 from safetensors.torch import load_file
 from typer.testing import CliRunner
@@ -164,6 +165,30 @@ def test_a_trial_of_a_process_that_is_gone_goes_back_into_the_queue(graph_file: 
     with open_study(tmp_path, {"metric": "micro_f1"}, space, start, seed=0) as next_one:
         again = [next_one.ask(2) for _ in range(3)]
         assert [None if t is None else t.params for t in again] == [trial.params, second.params, None]
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_process_that_dies_while_it_draws_leaves_no_half_drawn_trial(
+    graph_file: Path, tmp_path: Path, ended: int
+) -> None:
+    config = quick(graph_file, model={"name": "mlp"})
+    space = search_space(config, {})
+    start = {key: toml.flat(config.model_dump())[key] for key in space}
+    asked = []
+    for folder, is_disturbed in ((tmp_path / "whole", False), (tmp_path / "cut", True)):
+        with open_study(folder, {"metric": "micro_f1"}, space, start, seed=0) as study:
+            for _ in range(ended):
+                trial = study.ask(5)
+                assert trial is not None
+                study.tell(trial, TrialState.COMPLETE, 0.5, epochs=[1], val_loss=1.0)
+            if is_disturbed:
+                first = next(iter(space.items()))
+                for _ in range(2):  # as killed while the values are stored: one of them is there, and no process
+                    study.study.ask(dict([first]))
+            trial = study.ask(5)
+            assert trial is not None
+            asked.append(trial.params)
+    assert asked[0] == asked[1]
 
 
 def test_a_diverging_trial_is_given_up_and_the_search_goes_on(
