@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fastgtn.cli import bench, data, demo, doctor, explain, report, screen, train, tune, use_run
+from fastgtn.cli import bench, data, demo, doctor, explain, report, screen, train, tune
 from fastgtn.cli.output import complain, print_log
-from fastgtn.cli.scoring import predict, serve
+from fastgtn.cli.scoring import evaluate, predict, serve
 from fastgtn.errors import InputError
 from fastgtn.lazy import defer
 
@@ -34,7 +34,7 @@ app.command("demo")(demo.demo_command)
 app.command("screen")(screen.screen_command)
 app.command("train")(train.train_command)
 app.command("tune")(tune.tune_command)
-app.command("evaluate")(use_run.evaluate_command)
+app.command("evaluate")(evaluate.evaluate_command)
 app.command("predict")(predict.predict_command)
 app.command("serve")(serve.serve_command)
 app.command("explain")(explain.explain_command)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastgtn.cli import complete
+from fastgtn.cli.choose import check_model
 from fastgtn.cli.data.build import step_bar
+from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit
 from fastgtn.cli.output import emit_json, stderr, stdout
-from fastgtn.cli.train import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, check_model
 from fastgtn.errors import InputError
 
 if TYPE_CHECKING:

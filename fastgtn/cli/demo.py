@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fastgtn.cli.choose import choose_config
+from fastgtn.cli.options import AsJson
 from fastgtn.cli.output import emit_json, emit_table, say
-from fastgtn.cli.train import AsJson, choose_config, points
+from fastgtn.cli.scores import points
 
 if TYPE_CHECKING:
     from fastgtn.explain.ranking import RankedPath

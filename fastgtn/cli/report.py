@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from fastgtn.cli import complete
+from fastgtn.cli.choose import is_link_run
+from fastgtn.cli.options import AsJson, DataDir, RunGraph
 from fastgtn.cli.output import emit_json, say, stderr
-from fastgtn.cli.train import AsJson, DataDir
-from fastgtn.cli.use_run import Graph, is_link_run
 from fastgtn.errors import InputError
 
 
@@ -27,7 +27,7 @@ def report_command(
     ] = None,
     plots: Annotated[Path | None, typer.Option(help="Also draw the figures as PNG and SVG into this folder.")] = None,
     nodes: Annotated[int, typer.Option(help="Number of nodes that can be looked up.", min=0, max=5000)] = 200,
-    graph: Graph = None,
+    graph: RunGraph = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,

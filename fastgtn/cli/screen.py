@@ -9,18 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fastgtn.cli.choose import check_one_graph, choose_config, is_link_task, link_dataset
+from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, Settings, TaskKind
 from fastgtn.cli.output import emit_json, emit_table, say, stderr
-from fastgtn.cli.train import (
-    AsJson,
-    DataDir,
-    LinkNegatives,
-    LinkRelation,
-    LinkSplit,
-    Settings,
-    TaskKind,
-    is_link_task,
-    link_dataset,
-)
 from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,10 +43,7 @@ def screen_command(
 
     Example: fastgtn screen --dataset dblp --longest 4
     """
-    if graph is not None and dataset is not None:
-        raise InputError(
-            "--dataset and --graph cannot be combined: give the name of a dataset or the file of your own graph."
-        )
+    check_one_graph(dataset, graph)
     if is_link_task(task):
         from fastgtn.cli.links.train import link_settings, screen_link_paths
 
@@ -63,7 +51,6 @@ def screen_command(
         chosen = link_settings(name, link=link, negatives=negatives, split=split, seed=seed, settings=steps)
         screen_link_paths(chosen, data_dir=data_dir, as_json=as_json)
         return
-    from fastgtn.cli.train import choose_config
     from fastgtn.data import load
     from fastgtn.report.figures.screening import check_place, plot_screening
     from fastgtn.training import screen_metapaths

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastgtn.cli import complete
+from fastgtn.cli.choose import check_model, check_one_graph, choose_config
+from fastgtn.cli.options import AsJson, DataDir, Settings
 from fastgtn.cli.output import emit_json, say
-from fastgtn.cli.train import AsJson, DataDir, Settings, check_model, choose_config
 from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ def tune_command(
 
     Example: fastgtn tune --dataset imdb --model gtn --trials 50 --minutes 10
     """
-    if graph is not None and dataset is not None:
-        raise InputError(
-            "--dataset and --graph cannot be combined: give the name of a dataset or the file of your own graph."
-        )
+    check_one_graph(dataset, graph)
     starts = _starts(config, dataset, graph, model, data_dir)
     from fastgtn.tuning.search import Budget
 

@@ -82,7 +82,7 @@ def test_validation_and_test_labels_are_not_read() -> None:
     shuffled = NodeTask.from_labels(
         task.target, "single", labels, train=task.train.nodes, val=task.val.nodes, test=task.test_nodes,
         num_classes=task.num_classes,
-    )  # fmt: skip
+    )
     first, second = (screen_metapaths(graph, t, longest=2, **FEW).to_dict() for t in (task, shuffled))
     assert first | {"seconds": 0} == second | {"seconds": 0}
 

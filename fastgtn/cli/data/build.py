@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastgtn.cli.options import AsJson
 from fastgtn.cli.output import emit_json, emit_table, noted, say, stderr
 from fastgtn.data.importers import FORMATS
 from fastgtn.errors import InputError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option("--out", "-o", help="The archive to write: a .npz file or a folder.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the archive if it exists.")]
 External = Annotated[bool, typer.Option("--allow-external", help="Also read files outside the folder of graph.toml.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def import_graph(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from rich.text import Text
 from fastgtn.cli import complete
 from fastgtn.cli.data import make as data_make
 from fastgtn.cli.data.build import build_graph, import_graph
+from fastgtn.cli.options import AsJson, DataDir
 from fastgtn.cli.output import emit_json, emit_table, say
 from fastgtn.data import catalog
 from fastgtn.errors import InputError
@@ -32,10 +32,6 @@ Name = Annotated[
         help='A name that "fastgtn data ls" lists, or the path of an archive.', autocompletion=complete.datasets
     ),
 ]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the datasets. Default: FASTGTN_DATA, or the cache folder.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 

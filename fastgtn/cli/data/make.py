@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fastgtn.cli.data.build import AsJson, Force, Out, check_free, report, step_bar
+from fastgtn.cli.data.build import Force, Out, check_free, report, step_bar
+from fastgtn.cli.options import AsJson
 
 app = typer.Typer(help="Generate a graph with a planted answer, or with the shape of OAG.", no_args_is_help=True)
 

@@ -1,12 +1,9 @@
 """The command: facts and checks, one line each, for people and for bug reports."""
 
-from typing import Annotated
-
 import typer
 
+from fastgtn.cli.options import AsJson
 from fastgtn.cli.output import emit_json, say
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def doctor_command(as_json: AsJson = False) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fastgtn.cli.choose import check_folder, is_link_run
 from fastgtn.cli.data.build import External
+from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import emit_json, noted, say
-from fastgtn.cli.train import AsJson, DataDir
-from fastgtn.cli.use_run import Graph, RunFolder, Seed, check_folder, is_link_run
 from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def predict_command(
         Path | None,
         typer.Option(metavar="FILE", help="Write the representations before the classifier's head: .npz or .parquet."),
     ] = None,
-    graph: Graph = None,
+    graph: RunGraph = None,
     tables: Annotated[
         Path | None, typer.Option(metavar="graph.toml", help="New tables, which are encoded as in training.")
     ] = None,
@@ -41,7 +41,7 @@ def predict_command(
     top: Annotated[
         int, typer.Option(help="Of a link model: how many new partners of each source are written.", min=1)
     ] = 10,
-    seed: Seed = None,
+    seed: RunSeed = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the files if they exist.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,

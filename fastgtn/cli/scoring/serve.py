@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from fastgtn.cli.choose import check_folder, is_link_run
+from fastgtn.cli.options import DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import noted, say, stderr
-from fastgtn.cli.train import DataDir
-from fastgtn.cli.use_run import Graph, RunFolder, Seed, check_folder, is_link_run
 from fastgtn.errors import InputError
 
 
@@ -17,8 +17,8 @@ def serve_command(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    graph: Graph = None,
-    seed: Seed = None,
+    graph: RunGraph = None,
+    seed: RunSeed = None,
     max_nodes: Annotated[int, typer.Option(help="Nodes of one request.", min=1)] = 1_000,
     max_kilobytes: Annotated[int, typer.Option(help="Size of one request.", min=1)] = 1_000,
     data_dir: DataDir = None,

@@ -1,41 +1,20 @@
-"""The command `fastgtn evaluate`, and the arguments of all commands that use a trained run."""
+"""`fastgtn evaluate`: the scores of a trained run."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fastgtn.cli import complete
+from fastgtn.cli.choose import check_folder, is_link_run
+from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import emit_json, say
-from fastgtn.cli.train import AsJson, DataDir, balance_line, before_shift
-from fastgtn.errors import InputError
-
-RunFolder = Annotated[
-    Path,
-    typer.Argument(metavar="RUN", help="A run folder, or the folder of one seed.", autocompletion=complete.run_folders),
-]
-Seed = Annotated[int | None, typer.Option(help="A seed of the run. Default: the best one on validation.")]
-Graph = Annotated[
-    str | None, typer.Option(help="Another graph of the same schema, or the graph of the training in its new place.")
-]
-
-
-def check_folder(run: Path) -> None:
-    """Refuse a mistyped run folder before torch is imported."""
-    if not run.is_dir():
-        raise InputError(f"the run folder {run} does not exist.")
-
-
-def is_link_run(run: Path) -> bool:
-    """Whether a run folder holds a link model, decided by its files before anything heavy is imported."""
-    return (run / "link.json").is_file() or any(run.glob("seed-*/link.json"))
+from fastgtn.cli.scores import balance_line, before_shift
 
 
 def evaluate_command(
     run: RunFolder,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    graph: Graph = None,
-    seed: Seed = None,
+    graph: RunGraph = None,
+    seed: RunSeed = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

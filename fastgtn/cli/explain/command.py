@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
+from fastgtn.cli.choose import check_folder, is_link_run
 from fastgtn.cli.data.build import Force
-from fastgtn.cli.output import emit_json, emit_table, say, stderr, stdout
-from fastgtn.cli.train import AsJson, DataDir
-from fastgtn.cli.use_run import Graph, RunFolder, Seed, check_folder, is_link_run
+from fastgtn.cli.explain.tables import show
+from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
+from fastgtn.cli.output import emit_json, stderr, stdout
 from fastgtn.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from fastgtn.data import NodeTask
     from fastgtn.explain import Faithfulness, Ranking, Stability
     from fastgtn.relations import Relation
+    from fastgtn.runs import Result
 
 SPARE_PATHS = 200  # when runs are compared, rank this many additional paths, so that few weights count as zero
 
@@ -73,8 +73,8 @@ def explain_command(
         int | None, typer.Option(help="With --graph-out: keep only this many heaviest edges per node.", min=1)
     ] = None,
     force: Force = False,
-    graph: Graph = None,
-    seed: Seed = None,
+    graph: RunGraph = None,
+    seed: RunSeed = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -85,20 +85,18 @@ def explain_command(
     if entries is not None and graph_out is None:
         raise InputError("--entries limits what --graph-out writes: give --graph-out, too.")
     if node is not None:
-        given = {
-            "--stability": with_stability,
-            "--faithfulness": with_faithfulness,
-            "--split": split,
-            "--export": export,
-            "--graph-out": graph_out,
-            "--channel": channel,
-            "--control": with_control,
-            "--by-share": by_share,
-        }
-        if told := [option for option, value in given.items() if value not in (None, False)]:
-            raise InputError(
-                f"{told[0]} applies to all nodes and --node to one, so they cannot be combined: give only one of them."
-            )
+        _refuse_beside_node(
+            {
+                "--stability": with_stability,
+                "--faithfulness": with_faithfulness,
+                "--split": split,
+                "--export": export,
+                "--graph-out": graph_out,
+                "--channel": channel,
+                "--control": with_control,
+                "--by-share": by_share,
+            }
+        )
     check_folder(run)
     if is_link_run(run):
         from fastgtn.cli.links.use import explain_link_run
@@ -107,24 +105,16 @@ def explain_command(
         return
     if link is not None:
         raise InputError(f"{run} is a model of nodes: explain one of them with --node.")
-    from fastgtn.cli.explain_node import explain_one_node
-    from fastgtn.data import archive
-    from fastgtn.explain import faithfulness, stability
-    from fastgtn.explain.export import learned_hetero
-    from fastgtn.explain.walks import backbone_of
-    from fastgtn.runs.load import load_run, seeds_of
+    from fastgtn.runs.load import load_run
 
     trained = load_run(run, seed=seed, graph=graph, data_dir=data_dir)
     if node is not None:
+        from fastgtn.cli.explain.node import explain_one_node
+
         explain_one_node(trained, node, of_class=of_class, top=top, as_json=as_json)
         return
-    inputs, model = trained.inputs, trained.own.model
     if graph_out is not None:
-        learned = learned_hetero(backbone_of(model), inputs.stack, trained.graph, entries=entries)
-        archive.write(graph_out, learned, trained.own.task, overwrite=force)
-        stderr.print(
-            f"saved {graph_out}: {len(learned.edge_types)} edge types of learned meta-path graphs", markup=False
-        )
+        write_learned_graphs(trained, graph_out, entries=entries, force=force)
     chosen = None if split is None and of_class is None else choose_nodes(trained.task, split, of_class)
     options: dict[str, Any] = {"nodes": chosen, "between_targets": between_targets, "channel": channel, "layer": layer}
     if with_control:
@@ -133,28 +123,54 @@ def explain_command(
     ranking = trained.metapaths(top, by="share" if by_share else "contribution", **options)
     if by_share:
         ranking = replace(ranking, learned=trained.learned)
-    result: dict[str, Any] = {"run": str(trained.folder), "dataset": trained.config.dataset, **ranking.to_dict()}
-    stable = matters = None
-    if with_stability:
-        rankings = [
-            other.metapaths(top + SPARE_PATHS, by="share", **options)
-            for other in seeds_of(trained, finished_seeds(run), run)
-        ]
-        stable = stability(rankings, top=top)
-        result["stability"] = stable.to_dict()
-    if with_faithfulness:
-        seen, _ = trained.own.seen
-        task = trained.own.seen_task(trained.task)
-        matters = faithfulness(model, seen.stack, seen.features, task, ranking, metric=trained.chosen_by)
-        result["faithfulness"] = matters.to_dict()
-    if export is not None:
-        result["export"] = exported(ranking, export, inputs.stack.relations)
+    stable = agreement(trained, run, top, options) if with_stability else None
+    matters = path_effects(trained, ranking) if with_faithfulness else None
+    text = None if export is None else exported(ranking, export, trained.inputs.stack.relations)
     if as_json:
-        emit_json(result)
-    elif export is not None:
-        stdout.print(result["export"], markup=False, end="")
+        answer = {"run": str(trained.folder), "dataset": trained.config.dataset, **ranking.to_dict()}
+        answer |= {} if stable is None else {"stability": stable.to_dict()}
+        answer |= {} if matters is None else {"faithfulness": matters.to_dict()}
+        emit_json(answer | ({} if text is None else {"export": text}))
+    elif text is not None:
+        stdout.print(text, markup=False, end="")
     else:
         show(ranking, stable, matters)
+
+
+def _refuse_beside_node(options: dict[str, object]) -> None:
+    if given := [option for option, value in options.items() if value not in (None, False)]:
+        raise InputError(
+            f"{given[0]} applies to all nodes and --node to one, so they cannot be combined: give only one of them."
+        )
+
+
+def write_learned_graphs(trained: Result, out: Path, *, entries: int | None, force: bool) -> None:
+    """Write the learned meta-path graphs as an archive."""
+    from fastgtn.data import archive
+    from fastgtn.explain.export import learned_hetero
+    from fastgtn.explain.walks import backbone_of
+
+    learned = learned_hetero(backbone_of(trained.own.model), trained.inputs.stack, trained.graph, entries=entries)
+    archive.write(out, learned, trained.own.task, overwrite=force)
+    stderr.print(f"saved {out}: {len(learned.edge_types)} edge types of learned meta-path graphs", markup=False)
+
+
+def agreement(trained: Result, run: Path, top: int, options: dict[str, Any]) -> Stability:
+    """How far the seeds of a run agree about their paths."""
+    from fastgtn.explain import stability
+    from fastgtn.runs.load import seeds_of
+
+    seeds = seeds_of(trained, finished_seeds(run), run)
+    return stability([one.metapaths(top + SPARE_PATHS, by="share", **options) for one in seeds], top=top)
+
+
+def path_effects(trained: Result, ranking: Ranking) -> Faithfulness:
+    """The validation score without each path, and with only that path."""
+    from fastgtn.explain import faithfulness
+
+    own, (seen, _) = trained.own, trained.own.seen
+    task = own.seen_task(trained.task)
+    return faithfulness(own.model, seen.stack, seen.features, task, ranking, metric=trained.chosen_by)
 
 
 def choose_nodes(task: NodeTask, split: str | None, of_class: str | None) -> Tensor | None:
@@ -211,86 +227,3 @@ def exported(ranking: Ranking, form: Format, relations: Iterable[Relation]) -> s
         return pyg_text(ranked.path for ranked in usable)
     write, comment = (cypher, "//") if form is Format.cypher else (sql, "--")
     return "\n".join(f"{comment} {r.rank}. {r.name}, share {r.weight:.4f}\n{write(r.path, known)}" for r in usable)
-
-
-def show(ranking: Ranking, stable: Stability | None, matters: Faithfulness | None) -> None:
-    """Tables for people: shares in percent, metrics in points."""
-    from fastgtn.data.metrics import shown, title_of
-
-    if ranking.learned is not None:
-        say("learned", ranking.learned.verdict)
-        if ranking.learned.found_nothing:
-            return
-    emit_table(ranking_table(ranking, matters))
-    ends = f"; only paths back to {ranking.target}, as shares of all" if ranking.between_targets else ""
-    say("mean", f"over {ranking.num_nodes:,} nodes of type {ranking.target}{ends}")
-    if ranking.num_without:
-        say("", f"{ranking.num_without:,} further nodes start no walk and have no shares")
-    say("itself", f"{100 * ranking.empty_weight:.1f} % of the weight stays at the node itself (the empty path)")
-    say("gamma", f"{100 * ranking.own_share:.1f} % of the layer comes from the node's own features, beside these paths")
-    if matters is not None:
-        say(
-            "metric",
-            f"{title_of(matters.metric)} on {matters.split}: {shown(matters.metric, matters.whole)} with all paths, "
-            f"{shown(matters.metric, matters.none)} with none",
-        )
-    if stable is not None:
-        emit_table(stability_table(stable))
-        say(
-            "agree",
-            f"Kendall's τ {stable.kendall:.2f} · common among the first three {100 * stable.top3_overlap:.0f} %",
-        )
-    for warning in [*([ranking.caveat] if ranking.caveat else []), *(stable.warnings if stable else [])]:
-        stderr.print(f"warning: {warning}", markup=False, style="yellow")
-
-
-def ranking_table(ranking: Ranking, matters: Faithfulness | None) -> Table:
-    """One line per path: its contribution and share, what the graph alone gives, and what happens without it."""
-    from fastgtn.data.metrics import shown
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("rank", justify="right")
-    table.add_column("meta-path")
-    judged = any(ranked.contribution is not None for ranked in ranking)
-    titles = [
-        *(("contribution",) if judged else ()),
-        "share %",
-        "lift",
-        *(("without",) if judged and matters is None else ()),
-        *(("without", "only") if matters else ()),
-        "p-value",
-        "product of α",
-    ]
-    for title in titles:
-        table.add_column(title, justify="right")
-    table.add_column("")
-    effects = {effect.name: effect for effect in matters.paths} if matters else {}
-    for ranked in ranking:
-        numbers = [_number(ranked.contribution, ".3f")] if judged else []
-        numbers += [f"{100 * ranked.weight:.2f}", _number(ranked.lift, ".2f")]
-        if matters is not None:
-            effect = effects[ranked.name]
-            numbers += [shown(matters.metric, value) for value in (effect.without, effect.only)]
-        elif judged:
-            numbers.append("–" if ranked.without is None else f"{100 * ranked.without:+.2f}")
-        numbers += [_number(ranked.p_value, ".2f"), f"{ranked.plain_weight:.4f}"]
-        table.add_row(str(ranked.rank), escape(ranked.name), *numbers, escape(ranking.names.long(ranked.path)))
-    return table
-
-
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
-
-
-def stability_table(stable: Stability) -> Table:
-    """One line per path: mean and spread over runs, and its ranks."""
-    table = Table(box=None, pad_edge=False, title=f"over {stable.num_runs} runs", title_justify="left")
-    table.add_column("meta-path")
-    for title in ("mean %", "± %", "first in %"):
-        table.add_column(title, justify="right")
-    table.add_column("ranks")
-    for path in stable.paths:
-        ranks = " ".join(map(str, path.ranks))
-        numbers = [f"{100 * value:.2f}" for value in (path.mean, path.std)]
-        table.add_row(escape(path.name), *numbers, f"{100 * path.first_in:.0f}", ranks)
-    return table
