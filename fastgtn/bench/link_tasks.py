@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,15 +12,26 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.data.catalog import data_folder
 from fastgtn.data.synthetic.linked import make_planted_links
+from fastgtn.errors import InputError, nearest
 from fastgtn.links import LinkTask
 from fastgtn.links.folder import load_link_task
 from fastgtn.links.settings import LinkSettings
 
 Make = Callable[[int], LinkTask]  # the task of a seed
+TITLES = ("LastFM", "PubMed", "MovieLens", "planted")
 
 
-def available(data_dir: str | Path | None = None) -> tuple[dict[str, Make], list[str]]:
-    """The tasks whose files are here, by title, and a line for each of the others."""
+def available(
+    data_dir: str | Path | None = None, *, only: Sequence[str] | None = None
+) -> tuple[dict[str, Make], list[str]]:
+    """The tasks whose files are here, by title, and a line for each of the others.
+
+    Args:
+        only: The titles that are wanted; by default all.
+    """
+    for title in only or ():
+        if title not in TITLES:
+            raise InputError(f'no graph "{title}" for links; {nearest(title, TITLES)}')
     folder = data_folder(data_dir)
     found: dict[str, Make] = {}
     skipped = []
@@ -30,6 +41,8 @@ def available(data_dir: str | Path | None = None) -> tuple[dict[str, Make], list
         ("MovieLens", folder / "tables" / "ml100k" / "ratings.csv", partial(movielens, folder / "tables" / "ml100k")),
         ("planted", None, planted),
     ):
+        if only is not None and title not in only:
+            continue
         if file is None or file.exists():
             found[title] = make
         else:

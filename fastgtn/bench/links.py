@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from fastgtn.bench.table import Report, Table, bold_best, spread
 from fastgtn.config.models import title_of as title_of_model
@@ -16,8 +18,9 @@ from fastgtn.errors import InputError, nearest
 from fastgtn.links import LinkTask, fit_links
 from fastgtn.links.learned.result import fit_encoders
 from fastgtn.links.rivals import RIVALS
+from fastgtn.runs.files import read_json, write_json
 
-OURS = "joined meta-paths"
+OURS, OURS_TITLE = "joined_paths", "joined meta-paths"
 METRICS = ("roc_auc", "average_precision", "mrr", "recall@20", "ndcg@20")
 Make = Callable[[int], LinkTask]  # the task of a seed
 Predict = Callable[[LinkTask, int], dict[str, float]]  # the test scores of a task with a seed
@@ -25,7 +28,7 @@ Predict = Callable[[LinkTask, int], dict[str, float]]  # the test scores of a ta
 
 @dataclass(frozen=True)
 class LinkCell:
-    """One predictor on one graph: the test scores of each seed, and the seconds of a seed."""
+    """One predictor on one graph: the test scores of each seed, and the processor seconds of a seed."""
 
     title: str
     scores: list[dict[str, float]]
@@ -44,19 +47,39 @@ def check_rivals(names: Sequence[str]) -> None:
 
 
 def link_cells(
-    make: Make, names: Sequence[str], seeds: range, *, done: Callable[[LinkCell], None] | None = None
+    make: Make,
+    names: Sequence[str],
+    seeds: range,
+    *,
+    out: Path | None = None,
+    done: Callable[[LinkCell], None] | None = None,
 ) -> list[LinkCell]:
-    """Train ours and the named rivals with every seed; each chooses on validation and scores the test once."""
+    """Train ours and the named rivals with every seed; each chooses on validation and scores the test once.
+
+    Args:
+        out: The folder of this graph. A seed that is stored there is not trained again.
+    """
     check_rivals(names)
     cells = []
-    predictors: dict[str, Predict] = {OURS: _ours, **dict(_predictor(name) for name in names)}
-    for title, predict in predictors.items():
-        started = time.perf_counter()
-        scores = [predict(make(seed), seed) for seed in seeds]
-        cells.append(LinkCell(title, scores, (time.perf_counter() - started) / len(seeds)))
+    predictors = {OURS: (OURS_TITLE, _ours), **{name: _predictor(name) for name in names}}
+    for name, (title, predict) in predictors.items():
+        runs = [_run(make, predict, seed, None if out is None else out / f"{name}-{seed}.json") for seed in seeds]
+        seconds = statistics.fmean(run["seconds"] for run in runs)
+        cells.append(LinkCell(title, [run["test"] for run in runs], seconds))
         if done is not None:
             done(cells[-1])
     return cells
+
+
+def _run(make: Make, predict: Predict, seed: int, path: Path | None) -> dict[str, Any]:
+    """The test scores and the processor seconds of one seed, from its file if there is one."""
+    if path is not None and path.exists():
+        return read_json(path)
+    task, started = make(seed), time.process_time()
+    run = {"seed": seed, "test": predict(task, seed), "seconds": time.process_time() - started}
+    if path is not None:
+        write_json(path, run)
+    return run
 
 
 def links_report(
@@ -85,7 +108,7 @@ def _table(name: str, cells: Sequence[LinkCell]) -> Table:
         [cell.title, *(column[number] for column in columns), f"{cell.seconds:.0f} s"]
         for number, cell in enumerate(cells)
     ]
-    return Table(f"Links of {name}, test, in points", ["", *map(title_of, shown), "time"], rows)
+    return Table(f"Links of {name}, test, in points", ["", *map(title_of, shown), "processor time"], rows)
 
 
 def _predictor(name: str) -> tuple[str, Predict]:

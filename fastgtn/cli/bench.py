@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,8 +92,12 @@ def links_command(
     models: Annotated[
         str, typer.Option(help="Comma-separated predictors to compare with: rivals, and encoders of fastgtn ls.")
     ] = "popularity,common_neighbors,adamic_adar,bpr,light_gcn,trans_e,dist_mult,complex,fast_gtn,gtn,rgcn",
+    only: Annotated[
+        str | None, typer.Option(help="Comma-separated titles of the graphs of the docs, such as LastFM,PubMed.")
+    ] = None,
     runs: Runs = 3,
     seed: Seed = 0,
+    out: Out = Path("runs/bench-links"),
     markdown: Markdown = None,
     force: Force = False,
     data_dir: DataDir = None,
@@ -99,12 +105,15 @@ def links_command(
 ) -> None:
     """Joined meta-paths, learned encoders and other link predictors, side by side.
 
+    Every finished seed is stored in --out, so the same command continues a run that was interrupted.
+
     Example: fastgtn bench links --graph shop.npz --link buys
     """
     _check_file(markdown, force=force)
     from fastgtn.bench import link_tasks
     from fastgtn.bench.links import check_rivals, link_cells, links_report
     from fastgtn.cli.links.train import link_settings
+    from fastgtn.data import checksum
     from fastgtn.links.folder import load_link_task
 
     def make(number: int) -> LinkTask:
@@ -113,10 +122,16 @@ def links_command(
 
     names, seeds = _words(models, "--models"), range(seed, seed + runs)
     check_rivals(names)
-    tasks, skipped = ({Path(graph).stem: make}, []) if graph else link_tasks.available(data_dir)
+    tasks: dict[str, Callable[[int], LinkTask]] = {Path(str(graph)).stem: make}
+    skipped: list[str] = []
+    if graph:
+        told = [str(value) for value in (checksum(graph, data_dir=data_dir), link, negatives, split)]
+        out = out / hashlib.sha256("\n".join(told).encode()).hexdigest()[:6]
+    else:
+        tasks, skipped = link_tasks.available(data_dir, only=None if only is None else _words(only, "--only"))
     cells = {}
     for title, one in tasks.items():
-        cells[title] = link_cells(one, names, seeds, done=partial(_tell_predictor, title))
+        cells[title] = link_cells(one, names, seeds, out=out / title, done=partial(_tell_predictor, title))
     _emit(links_report(cells, skipped, command=_command(), seeds=seeds), markdown, as_json=as_json)
 
 

@@ -33,6 +33,14 @@ def is_link_task(task: str | None, config: Path | None = None) -> bool:
     return task == "link"
 
 
+def is_link_folder(folder: Path) -> bool:
+    """Whether a folder holds a link run, finished or not."""
+    from fastgtn.runs.files import read_json
+
+    path = folder / "run.json"
+    return path.is_file() and "settings" in read_json(path)
+
+
 def link_dataset(dataset: str | None, graph: Path | None, *, config: Path | None = None) -> str | None:
     """The graph whose links are predicted: a file, or a name of the data folder; None if a config names it."""
     if graph is None and dataset is None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastgtn.cli import complete
-from fastgtn.cli.choose import check_model, check_names, check_one_graph, choose_config, is_link_task, link_dataset
+from fastgtn.cli.choose import (
+    check_model,
+    check_names,
+    check_one_graph,
+    choose_config,
+    is_link_folder,
+    is_link_task,
+    link_dataset,
+)
 from fastgtn.cli.options import (
     AsJson,
     DataDir,
@@ -55,12 +63,14 @@ def train_command(
     Example: fastgtn train --dataset imdb --model fast_gtn --runs 3 --set fit.epochs=50
     """
     check_one_graph(dataset, graph)
-    if is_link_task(task, config):
+    stored = out if resume and config is None and out is not None and is_link_folder(out) else None
+    if stored is not None or is_link_task(task, config):
         from fastgtn.cli.links.train import link_settings, train_link_model
 
         chosen_link = link_settings(
-            link_dataset(dataset, graph, config=config),
+            link_dataset(dataset, graph, config=config or stored),
             config=config,
+            resumed=stored,
             link=link,
             negatives=negatives,
             split=split,
@@ -69,7 +79,8 @@ def train_command(
             device=device,
             settings=settings,
         )
-        train_link_model(chosen_link, runs=1 if runs is None else runs, out=out, data_dir=data_dir, as_json=as_json)
+        number = 1 if runs is None else runs
+        train_link_model(chosen_link, runs=number, out=out, resume=resume, data_dir=data_dir, as_json=as_json)
         return
     check_names(config, dataset, graph, model, data_dir)
     from fastgtn.cli.progress import ProgressBar

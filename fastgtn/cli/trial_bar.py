@@ -4,7 +4,7 @@ from optuna.trial import FrozenTrial
 from rich.progress import TimeElapsedColumn
 
 from fastgtn.cli.progress import StoppableBar
-from fastgtn.tuning.search import TuneListener
+from fastgtn.tuning.trials import TuneListener
 
 
 class TrialBar(StoppableBar, TuneListener):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fastgtn.cli import complete
-from fastgtn.cli.choose import check_model, check_one_graph, choose_config
-from fastgtn.cli.options import AsJson, DataDir, Settings
+from fastgtn.cli.choose import check_model, check_one_graph, choose_config, is_link_task, link_dataset
+from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, Settings, TaskKind
 from fastgtn.cli.output import emit_json, say
 from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
-    from fastgtn.tuning.search import Budget
+    from fastgtn.tuning.trials import Budget
 
 PATIENCE = 40  # default of fit.patience in a search: long runs without improvement waste the budget
 
@@ -43,6 +45,10 @@ def tune_command(
     ] = None,
     seeds_per_trial: Annotated[int, typer.Option(help="Number of seeds; their mean is the score of a trial.")] = 1,
     settings: Settings = None,
+    task: TaskKind = None,
+    link: LinkRelation = None,
+    negatives: LinkNegatives = None,
+    split: LinkSplit = None,
     seed: Annotated[int, typer.Option(help="The first seed of the models, and the seed of the search.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder of the search.")] = None,
     data_dir: DataDir = None,
@@ -53,15 +59,26 @@ def tune_command(
     Example: fastgtn tune --dataset imdb --model gtn --trials 50 --minutes 10
     """
     check_one_graph(dataset, graph)
-    starts = _starts(config, dataset, graph, model, data_dir)
-    from fastgtn.tuning.search import Budget
+    if config is not None and model is not None:
+        raise InputError(
+            f"{config} already contains a model: omit --model, or give --dataset and --model without a file."
+        )
+    run: Callable[[_Start, Budget, Path], dict[str, Any]]
+    if is_link_task(task, config):
+        words = {"link": link, "negatives": negatives, "split": split, "seed": seed, "settings": settings}
+        starts = _link_starts(link_dataset(dataset, graph, config=config), config, model)
+        run = partial(_tune_links, words=words, data_dir=data_dir)
+    else:
+        starts = _starts(config, dataset, graph, model, data_dir)
+        run = partial(_tune_from, settings=settings or [], seed=seed, data_dir=data_dir)
+    from fastgtn.tuning.trials import Budget
 
     budget = Budget(trials, minutes, seeds_per_trial)
     results = []
     for start in starts:
         try:
             folder = out if out is not None and len(starts) == 1 else (out or Path("runs/tune")) / start.title
-            results.append(_tune_from(start, budget, settings or [], seed, folder, data_dir))
+            results.append(run(start, budget, folder))
         except InputError as error:
             if len(starts) == 1:
                 raise
@@ -97,10 +114,6 @@ def _starts(
     file: Path | None, dataset: str | None, graph: Path | None, model: str | None, data_dir: Path | None
 ) -> list[_Start]:
     if file is not None:
-        if model is not None:
-            raise InputError(
-                f"{file} already contains a model: omit --model, or give --dataset and --model without a file."
-            )
         chosen = choose_config(file, str(graph) if graph else dataset, None, {}, [])
         return [_Start(chosen.dataset, chosen.model.label, file)]
     starts = [_Start(d, m) for d in _datasets(dataset, graph, data_dir) for m in _words(model or "fast_gtn")]
@@ -109,8 +122,35 @@ def _starts(
     return starts
 
 
+def _link_starts(dataset: str | None, file: Path | None, model: str | None) -> list[_Start]:
+    """Searches of link models; of the joined meta-paths if no model is named."""
+    from fastgtn.links.learned.options import JOINED
+
+    if file is not None:
+        from fastgtn.cli.links.train import link_settings
+
+        chosen = link_settings(dataset, config=file)
+        return [_Start(chosen.dataset, f"links-{chosen.model}", file)]
+    return [_Start(str(dataset), f"links-{name}") for name in _words(model or JOINED)]
+
+
+def _tune_links(
+    start: _Start, budget: Budget, folder: Path, *, words: dict[str, Any], data_dir: Path | None
+) -> dict[str, Any]:
+    from fastgtn.cli.links.train import link_settings
+    from fastgtn.cli.trial_bar import TrialBar
+    from fastgtn.config import toml
+    from fastgtn.links.tuning import tune_links
+
+    model = None if start.file else start.model.removeprefix("links-")
+    chosen = link_settings(start.dataset, config=start.file, model=model, **words)
+    fixed = toml.settings(words["settings"] or ())
+    with TrialBar(start.title, budget.trials) as bar:
+        return tune_links(chosen, out=folder, budget=budget, fixed=fixed, data_dir=data_dir, listener=bar)
+
+
 def _tune_from(
-    start: _Start, budget: Budget, settings: list[str], seed: int, folder: Path, data_dir: Path | None
+    start: _Start, budget: Budget, folder: Path, *, settings: list[str], seed: int, data_dir: Path | None
 ) -> dict[str, Any]:
     from fastgtn.cli.trial_bar import TrialBar
     from fastgtn.config import toml

@@ -142,14 +142,19 @@ def fit_links(task: LinkTask, *, longest: int = 4, seed: int = 0) -> LinkResult:
         longest: The most steps between a source and a target.
         seed: Which training links are hidden, and which negatives are drawn.
     """
+    result = choose_links(task, longest=longest, seed=seed)
+    result.test.update(score_stage(result, "test"))
+    return result
+
+
+def choose_links(task: LinkTask, *, longest: int = 4, seed: int = 0) -> LinkResult:
+    """The same without the test pairs, whose scores stay empty."""
     train = held_out(task, longest=longest, seed=seed)
     screening = screening_of(train, seed=seed)
     chosen = [train.paths.words.index(path.steps) for path in screening.paths if path.chosen is not None]
     model, scored = choose_model(task, train, chosen)
     _, control = choose_model(task, train, [])  # popularity alone
-    result = LinkResult(task, model, screening, scored, {}, control)
-    result.test.update(score_stage(result, "test"))
-    return result
+    return LinkResult(task, model, screening, scored, {}, control)
 
 
 def choose_model(task: LinkTask, train: Described, chosen: list[int]) -> tuple[LinkModel, dict[str, float]]:

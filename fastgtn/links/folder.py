@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +12,15 @@ from fastgtn.data import archive, catalog
 from fastgtn.data.archive.arrays import ArrayFile
 from fastgtn.errors import InputError
 from fastgtn.links.edges import GraphShape, find_relation
-from fastgtn.links.fit import LinkResult, fit_links
+from fastgtn.links.fit import LinkResult
 from fastgtn.links.joined.model import LinkModel
 from fastgtn.links.joined.screen import LinkScreening, ScreenedPath
 from fastgtn.links.learned.options import JOINED
-from fastgtn.links.learned.result import LearnedLinks, fit_encoders
+from fastgtn.links.learned.result import LearnedLinks
 from fastgtn.links.learned.store import load_encoders, save_encoders
 from fastgtn.links.settings import LinkSettings
 from fastgtn.links.task import LinkTask, task_of_archive
 from fastgtn.runs.files import read_json, write_json
-from fastgtn.training.loop import State
-from fastgtn.training.team import ALONE, Team
 
 FORMAT_VERSION = 2
 FILE = "link.json"
@@ -33,12 +28,12 @@ FILE = "link.json"
 
 def graph_of(settings: LinkSettings, *, data_dir: str | Path | None = None) -> HeteroData:
     """The graph of the settings."""
-    return archive.read(_located(settings, data_dir))[0]
+    return archive.read(located(settings, data_dir))[0]
 
 
 def load_link_task(settings: LinkSettings, *, data_dir: str | Path | None = None) -> LinkTask:
     """The graph of the settings and the links to predict on it."""
-    path = _located(settings, data_dir)
+    path = located(settings, data_dir)
     graph, _ = archive.read(path)
     told = _told(graph)
     relation = settings.relation or told.get("relation")
@@ -61,47 +56,6 @@ def _told(graph: HeteroData) -> dict[str, Any]:
     """The link task that the tables of the graph named; empty if they named none."""
     told = graph.meta.get("link_task") if "meta" in graph and isinstance(graph.meta, dict) else None
     return told if isinstance(told, dict) else {}
-
-
-def train_links(
-    settings: LinkSettings,
-    *,
-    out: Path,
-    runs: int = 1,
-    data_dir: str | Path | None = None,
-    watch: Callable[[int, State], None] | None = None,
-    team: Team = ALONE,
-) -> dict[str, Any]:
-    """Train one model per seed into a folder; `result.json` has the mean and the deviation of every score.
-
-    Args:
-        watch: A function that is called with the seed and the state after every epoch of an encoder.
-        team: The processes that train encoders together. Each of them calls this function; rank 0 writes.
-    """
-    if team.leads and out.exists() and any(out.iterdir()):
-        raise InputError(f"{out} already contains files: choose another --out.")
-    facts = []
-    for seed in range(settings.seed, settings.seed + runs):
-        mine = replace(settings, seed=seed)
-        task = load_link_task(mine, data_dir=data_dir)
-        result = fit_settings(task, mine, watch=None if watch is None else partial(watch, seed), team=team)
-        facts.append({"seed": seed, **result.facts()})
-        if team.leads:
-            save(result, mine, out / f"seed-{seed}")
-    summary = {"settings": settings.to_json(), "runs": facts, **spread_of(facts), "out": str(out)}
-    if team.leads:
-        write_json(out / "result.json", summary)
-    return summary
-
-
-def fit_settings(
-    task: LinkTask, settings: LinkSettings, *, watch: Callable[[State], None] | None = None, team: Team = ALONE
-) -> LinkResult | LearnedLinks:
-    """Train the model of the settings: joined meta-paths, or encoders."""
-    if settings.model != JOINED:
-        longest, seed = settings.longest, settings.seed
-        return fit_encoders(task, settings.model, settings.values, longest=longest, seed=seed, watch=watch, team=team)
-    return fit_links(task, longest=settings.longest, seed=settings.seed)
 
 
 def save(result: LinkResult | LearnedLinks, settings: LinkSettings, folder: Path) -> None:
@@ -180,7 +134,8 @@ def texts_of(graph: HeteroData, node_type: str) -> list[str]:
     return [str(name) for name in store.node_name] if "node_name" in store else names_of(graph, node_type)
 
 
-def _located(settings: LinkSettings, data_dir: str | Path | None) -> Path:
+def located(settings: LinkSettings, data_dir: str | Path | None) -> Path:
+    """The archive of the settings."""
     path = catalog.locate(settings.dataset, data_dir=data_dir)
     if path is None:
         raise InputError("the built-in graph has no links to predict: give an archive with --graph.")
@@ -195,15 +150,3 @@ def _seed_folder(folder: Path, seed: int | None) -> Path:
     if not wanted:
         raise InputError(f"{folder} has no trained link model{'' if seed is None else f' of seed {seed}'}.")
     return wanted[0]
-
-
-def spread_of(facts: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean and sample standard deviation over the seeds, of every metric."""
-    result: dict[str, dict[str, dict[str, float]]] = {}
-    for split in ("val", "test"):
-        columns = {name: [run[split][name] for run in facts] for name in facts[0][split]}
-        result[split] = {
-            name: {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else 0.0}
-            for name, values in columns.items()
-        }
-    return result

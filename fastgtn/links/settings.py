@@ -64,8 +64,9 @@ class LinkSettings:
         name = str(section.pop("name", JOINED))
         if name != JOINED:
             model_values(name)
-        seed = dict(rest.get("fit", {})).pop("seed", 0)
-        kept = {key: value for key, value in (rest | {"model": section}).items() if value not in ({}, None)}
+        fit = dict(rest.get("fit", {}))
+        seed = fit.pop("seed", 0)
+        kept = {key: value for key, value in (rest | {"model": section, "fit": fit}).items() if value not in ({}, None)}
         settings = LinkSettings(str(values["dataset"]), **given, seed=seed, model=name, values=kept)
         settings.check()
         return settings
@@ -83,17 +84,21 @@ class LinkSettings:
         if self.model != JOINED:
             encoder_config(self.model, self.values, seed=self.seed)
             return
-        wrong = [key for key in toml.flat(self.values) if key not in ("fit.seed", "fit.runs")]
+        wrong = [key for key in toml.flat(self.values) if key != "fit.runs"]
         if wrong:
             raise InputError(
                 f"the joined meta-path model has no key {wrong[0]}: choose an encoder with --model, such as fast_gtn."
             )
 
+    def nested(self) -> Values:
+        """The settings as nested values, from which :meth:`of` makes the same settings again."""
+        link = {key: getattr(self, key) for key in KEYS if getattr(self, key) is not None}
+        rest = merged(self.values, {"model": {"name": self.model}})
+        return {"dataset": self.dataset, "link": link, **merged(rest, {"fit": {"seed": self.seed}})}
+
     def to_toml(self) -> str:
         """The settings as a file that gives the same settings again."""
-        link = {key: getattr(self, key) for key in KEYS}
-        rest = merged(self.values, {"model": {"name": self.model}})
-        return toml.dump({"dataset": self.dataset, "link": link, **rest})
+        return toml.dump(self.nested())
 
     def to_json(self) -> dict[str, Any]:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -176,6 +176,11 @@ class LinkTask:
         found, none = find_relation(graph, relation), np.zeros(0, np.int64)
         nothing = Pairs(none, none, none.astype(float))
         return LinkTask(graph, graph, found, _distinct(graph, found), nothing, nothing, whole=graph)
+
+    def without_test(self) -> LinkTask:
+        """The same task for a search of settings: it has no test pairs, and no graph that contains their links."""
+        none = np.zeros(0, np.int64)
+        return replace(self, test=Pairs(none, none, none.astype(float)), whole=self.test_graph)
 
     @property
     def is_within_one_type(self) -> bool:

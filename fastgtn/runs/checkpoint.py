@@ -112,8 +112,13 @@ def _require_like(found: Weights, expected: Weights, what: str) -> None:
 
 
 def store_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write named tensors, all at once."""
-    apart = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    """Write named tensors, all at once. A tensor that two parts of a model share is written under both names."""
+    apart: dict[str, Tensor] = {}
+    places: set[int] = set()
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.detach().clone() if place in places else tensor.detach().contiguous()
+        places.add(place)
     try:
         write_whole(path, lambda temporary: save_file(apart, temporary, metadata | {"format": str(FORMAT)}))
     except SafetensorError as error:  # the error that safetensors raises if the disk refuses to write

@@ -45,7 +45,7 @@ class SeedRun:
         if self.team.leads:
             own_folder(self.folder)
             write_text(self.folder / "config.toml", self.config.to_toml())
-        recorder = _Recorder(self.folder, self.config.fit, show, writes=self.team.leads)
+        recorder = Recorder(self.folder, self.config.fit, show, writes=self.team.leads)
         try:
             return train_inputs(inputs, task, self.config, resume=recorder.resume, watch=recorder.watch, team=self.team)
         except DivergedError as error:
@@ -63,7 +63,7 @@ class SeedRun:
         return result.facts
 
 
-class _Recorder:
+class Recorder:
     """Writes checkpoints, the history and TensorBoard's events while a seed is trained.
 
     Of several processes only one writes. What torchrun has started it may start again at any time, so there every

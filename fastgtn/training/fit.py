@@ -108,15 +108,9 @@ def train_inputs(
             model.backbone.prepare(inputs.features, inputs.stack)
             if state.average is not None:
                 state.average.load_state_dict(model.state_dict())  # the running mean starts with the initial weights
-
-        def after_epoch(state: State) -> None:
-            state.seconds = time.perf_counter() - started
-            if watch is not None:
-                watch(state)
-
         passes = plan_passes(inputs, task, model, config, team)
         state.propagation = passes.propagation
-        Trainer(state, passes, task, config.fit, team).run(after_epoch)
+        Trainer(state, passes, task, config.fit, team).run(watch or (lambda _: None), started=started)
     buffers.release()
     return state
 

@@ -108,12 +108,18 @@ class Trainer:
     options: FitOptions
     team: Team = ALONE
 
-    def run(self, after_epoch: Callable[[State], None]) -> None:
-        """Train until the last epoch, or until the validation has not improved for `patience` epochs."""
+    def run(self, after_epoch: Callable[[State], None], *, started: float | None = None) -> None:
+        """Train until the last epoch, or until the validation has not improved for `patience` epochs.
+
+        Args:
+            started: When training began, by the performance counter, if not now; earlier parts of a resumed run count.
+        """
+        began = time.perf_counter() - self.state.seconds if started is None else started
         forward = self.team.parallel(self.state.model)
         while self.state.epoch < self.options.epochs and not self._is_out_of_patience():
             loss = self._train_epoch(forward)
             self._validate(loss)
+            self.state.seconds = time.perf_counter() - began
             after_epoch(self.state)
 
     def _train_epoch(self, forward: nn.Module) -> float:

@@ -3,7 +3,7 @@
 import csv
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ from fastgtn.tuning.space import drawn
 from fastgtn.tuning.study import SharedStudy
 
 
-def write_files(study: SharedStudy, config: Config, facts: Mapping[str, Any], *, plot: bool = False) -> None:
+def write_files(
+    study: SharedStudy, best_file: Callable[[SharedStudy], str], facts: Mapping[str, Any], *, plot: bool = False
+) -> None:
     """Write `best.toml`, `trials.csv` and, at the end, `importance.png`."""
     write_text(study.folder / "trials.csv", trial_table(study))
     if study.best() is None:
         return
-    write_text(study.folder / "best.toml", best_config(study, config, facts))
+    write_text(study.folder / "best.toml", best_file(study))
     if plot:
         write_whole(study.folder / "importance.png", lambda path: _draw(study, facts, path))
 
@@ -68,15 +70,21 @@ def best_config(study: SharedStudy, config: Config, facts: Mapping[str, Any]) ->
     if is_path(config.dataset):
         kept["dataset"] = str(Path(config.dataset).resolve())  # not relative to the folder of this file
     command = "<this file>" if is_path(config.dataset) else f"--dataset {config.dataset} --model {facts['model']}"
+    return best_header(study, facts, command) + toml.dump(toml.nested(kept))
+
+
+def best_header(study: SharedStudy, facts: Mapping[str, Any], command: str) -> str:
+    """The first lines of `best.toml`: how to train it, and how it was chosen."""
+    best = study.best()
+    assert best is not None
     seeds = f"mean of {facts['seeds_per_trial']} seeds" if facts["seeds_per_trial"] > 1 else "one seed"
     count, metric = len(study.ended()), metrics.title_of(facts["metric"])
     chosen_by = f"Chosen among {count} trials by {metric}" if count > 1 else f"The only trial; {metric}"
     score = metrics.shown(facts["metric"], float(best.value or 0))
-    header = (
+    return (
         f"# {title_of(facts['model'])} on {facts['dataset']}.   fastgtn train {command} --runs 10\n"
         f"# {chosen_by} on the validation split: {score} ({seeds}).\n"
     )
-    return header + toml.dump(toml.nested(kept))
 
 
 def trial_table(study: SharedStudy) -> str:
@@ -109,12 +117,12 @@ def importance(study: SharedStudy) -> dict[str, float]:
 
 def _draw(study: SharedStudy, facts: Mapping[str, Any], path: Path) -> None:
     scored = [trial for trial in study.trials() if trial.state == TrialState.COMPLETE]
-    factor = 100 if metrics.named(facts["metric"]).is_fraction else 1
+    factor = 100 if metrics.is_fraction(facts["metric"]) else 1
     scores = [factor * float(trial.value or 0) for trial in scored]
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     numbers = [trial.number for trial in scored]
-    best_of = max if metrics.named(facts["metric"]).higher_is_better else min
+    best_of = max if metrics.is_higher_better(facts["metric"]) else min
     best = [best_of(scores[: n + 1]) for n in range(len(scores))]
     left.plot(numbers, scores, "o", color="#7a8aa0", markersize=4)
     left.step(numbers, best, where="post", color="#c2410c", label="best")

@@ -132,7 +132,7 @@ def open_study(
     with os.fdopen(life):
         try:
             with locked(folder):
-                study = _study(folder, metrics.named(facts["metric"]))
+                study = _study(folder, metrics.is_higher_better(facts["metric"]))
                 _require_same(study, facts, folder)
                 if not study.get_trials(deepcopy=False):
                     study.enqueue_trial(dict(first))
@@ -174,7 +174,7 @@ def is_alive(folder: Path, worker: object) -> bool:
     return False
 
 
-def _study(folder: Path, metric: metrics.Metric) -> optuna.Study:
+def _study(folder: Path, higher_is_better: bool) -> optuna.Study:
     path = folder / DATABASE
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise InputError(f"{path} is a link or not a regular file, so it is not opened: choose another --out.")
@@ -185,7 +185,7 @@ def _study(folder: Path, metric: metrics.Metric) -> optuna.Study:
         study = optuna.create_study(
             study_name="fastgtn",
             storage=storage,
-            direction="maximize" if metric.higher_is_better else "minimize",
+            direction="maximize" if higher_is_better else "minimize",
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(**PRUNER),
         )

@@ -80,7 +80,12 @@ def test_validation_and_test_labels_are_not_read() -> None:
     labels, other = task._labels.clone(), torch.cat([task.val.nodes, task.test_nodes])
     labels[other] = labels[other][torch.randperm(len(other), generator=torch.Generator().manual_seed(0))]
     shuffled = NodeTask.from_labels(
-        task.target, "single", labels, train=task.train.nodes, val=task.val.nodes, test=task.test_nodes,
+        task.target,
+        "single",
+        labels,
+        train=task.train.nodes,
+        val=task.val.nodes,
+        test=task.test_nodes,
         num_classes=task.num_classes,
     )
     first, second = (screen_metapaths(graph, t, longest=2, **FEW).to_dict() for t in (task, shuffled))

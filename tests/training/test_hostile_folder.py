@@ -27,8 +27,9 @@ from fastgtn.runs.checkpoint import FORMAT, read_tensors
 from fastgtn.runs.files import OLD_SECONDS, alone_in, sweep, write_text, write_whole
 from fastgtn.runs.train import Listener, stored_config
 from fastgtn.training.loop import State
-from fastgtn.tuning.search import Budget, tune
+from fastgtn.tuning.search import tune
 from fastgtn.tuning.study import is_alive, open_study
+from fastgtn.tuning.trials import Budget
 
 STATE = "seed-0/checkpoint/state.safetensors"
 

@@ -18,7 +18,8 @@ from fastgtn.data.metrics import Answers, Metric, metric, register
 from fastgtn.errors import InputError
 from fastgtn.report import render_page, report_tables
 from fastgtn.runs import load_run, train
-from fastgtn.tuning.search import Budget, tune
+from fastgtn.tuning.search import tune
+from fastgtn.tuning.trials import Budget
 
 
 def wrong_rows(answers: Answers) -> Tensor:

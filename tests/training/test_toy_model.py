@@ -32,7 +32,8 @@ from fastgtn.options import Choice, Rate
 from fastgtn.relations import RelationStack
 from fastgtn.runs import load_run, train
 from fastgtn.training.build import Inputs, build_model
-from fastgtn.tuning.search import Budget, tune
+from fastgtn.tuning.search import tune
+from fastgtn.tuning.trials import Budget
 
 
 class Scaled(Backbone):

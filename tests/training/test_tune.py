@@ -24,9 +24,10 @@ from fastgtn.config.tuned_configs import models
 from fastgtn.data import archive, load
 from fastgtn.errors import InputError
 from fastgtn.runs import train
-from fastgtn.tuning.search import Budget, Search, StopWatch, tune, without_test
+from fastgtn.tuning.search import Search, tune, without_test
 from fastgtn.tuning.space import Choice, drawn, search_space
 from fastgtn.tuning.study import is_alive, open_study
+from fastgtn.tuning.trials import Budget, StopWatch
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 FIXED = {"fit": {"epochs": 8}}
@@ -106,7 +107,7 @@ def test_trials_are_given_a_task_without_test_labels(graph_file: Path) -> None:
     graph, task = load(graph_file)
     assert task is not None
     blind = without_test(task)
-    Search(quick(graph_file), graph, blind, Budget()).check()
+    Search(quick(graph_file), graph, blind).check()
     with pytest.raises(IndexError):
         blind.score_test(torch.zeros(len(task.test_nodes), task.num_classes))
 

@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 
 def train_link_model(
-    settings: LinkSettings, *, runs: int, out: Path | None, data_dir: Path | None, as_json: bool
+    settings: LinkSettings, *, runs: int, out: Path | None, resume: bool, data_dir: Path | None, as_json: bool
 ) -> None:
     """Train link models and print their scores and their meta-paths."""
-    from fastgtn.links.folder import train_links
     from fastgtn.links.learned.options import JOINED
+    from fastgtn.links.train import require_place, train_links
     from fastgtn.runs.train import next_folder
     from fastgtn.training.team import joined
 
+    require_place(out, resume=resume)
     stem = f"{Path(settings.dataset).stem}-links" + ("" if settings.model == JOINED else f"-{settings.model}")
     with joined() as team:
         place = out or team.tell(lambda: next_folder(stem))
         if not team.leads:  # only rank 0 prints
-            train_links(settings, out=place, runs=runs, data_dir=data_dir, team=team)
+            train_links(settings, out=place, runs=runs, resume=resume, data_dir=data_dir, team=team)
             return
         with stderr.status("screening joined meta-paths and fitting their weights") as status:
 
@@ -40,7 +41,9 @@ def train_link_model(
                 score.pop("loss", None)
                 status.update(f"seed {seed} · epoch {state.epoch} · val {_points_of(score)}")
 
-            summary = train_links(settings, out=place, runs=runs, data_dir=data_dir, watch=show, team=team)
+            summary = train_links(
+                settings, out=place, runs=runs, resume=resume, data_dir=data_dir, watch=show, team=team
+            )
     if as_json:
         emit_json(summary)
         return
@@ -75,6 +78,7 @@ def link_settings(
     dataset: str | None,
     *,
     config: Path | None = None,
+    resumed: Path | None = None,
     link: str | None = None,
     negatives: str | None = None,
     split: str | None = None,
@@ -83,7 +87,7 @@ def link_settings(
     device: str | None = None,
     settings: list[str] | None = None,
 ) -> LinkSettings:
-    """The settings of a command: a file, overridden by the options and then by `--set`."""
+    """The settings of a command: a file or a run that is resumed, overridden by the options and then by `--set`."""
     for value, known, what in ((negatives, NEGATIVES, "way to draw negatives"), (split, SPLITS, "split")):
         if value is not None and value not in known:
             raise InputError(f'no {what} "{value}"; {nearest(value, known)}')
@@ -100,6 +104,10 @@ def link_settings(
     if model is not None:
         values["model"] = models().get(model, {"name": model})
     values = merged(values, toml.settings(settings or ()))
+    if resumed is not None:
+        from fastgtn.links.train import stored_settings
+
+        values = merged(stored_settings(resumed).nested(), values)
     return LinkSettings.of(values) if config is None else LinkSettings.from_toml(config, values)
 
 

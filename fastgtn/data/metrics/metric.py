@@ -151,3 +151,13 @@ def shown(name: str, value: float) -> str:
 def title_of(name: str) -> str:
     """The title of a metric; the name itself where it is not a metric, such as "loss"."""
     return _METRICS[name].title if name in _METRICS else name
+
+
+def is_fraction(name: str) -> bool:
+    """Whether values lie between 0 and 1; so do those of metrics that are not of nodes."""
+    return name not in _METRICS or _METRICS[name].is_fraction
+
+
+def is_higher_better(name: str) -> bool:
+    """Whether more is better, as it is of every metric that is not of nodes."""
+    return name not in _METRICS or _METRICS[name].higher_is_better

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError
 
@@ -11,7 +11,7 @@ from fastgtn.config.tuned_configs import model_values
 from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.decoders import DecoderKind
 from fastgtn.nn.meta_path_model import MetaPathOptions
-from fastgtn.options import Section, Values, merged
+from fastgtn.options import Choice, Section, Values, merged
 
 JOINED = "joined_paths"  # the default model of links, which has no encoders
 FIT: Values = {"epochs": 60, "patience": 10, "learning_rate": 0.01, "weight_decay": 1e-5}
@@ -28,8 +28,8 @@ class LinkModelOptions(Section):
         ends: Whether sources and targets have filters of their own; "auto" for GTN and FastGTN.
     """
 
-    decoder: DecoderKind = "dot"
-    ends: Literal["auto", "own", "shared"] = "auto"
+    decoder: Annotated[DecoderKind, Choice(("dot", "distmult", "mlp"))] = "dot"
+    ends: Annotated[Literal["auto", "own", "shared"], Choice(("own", "shared"))] = "auto"
 
     def is_shared(self, config: Config) -> bool:
         """Whether one encoder serves both ends."""

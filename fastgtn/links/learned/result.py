@@ -142,6 +142,7 @@ def fit_encoders(
     *,
     longest: int = 4,
     seed: int = 0,
+    resume: Callable[[State], None] | None = None,
     watch: Callable[[State], None] | None = None,
     team: Team = ALONE,
 ) -> LearnedLinks:
@@ -151,11 +152,13 @@ def fit_encoders(
         model: A name of `fastgtn ls`.
         settings: Nested values of a config, such as ``{"model": {"decoder": "distmult"}, "batch": {"size": 512}}``.
         longest: The most steps of a joined path that is screened, and from which the filters may start.
+        resume: A function that may replace the state before the first step.
+        watch: A function that is called with the state after every epoch.
     """
     config, options = encoder_config(model, settings or {}, seed=seed)
     config, screening, start = settle(task, config, longest=longest, seed=seed)
     graphs = LinkGraphs.of(task, config)
-    state = train_encoders(graphs, config, options, start, watch=watch, team=team)
+    state = train_encoders(graphs, config, options, start, resume=resume, watch=watch, team=team)
     assert isinstance(state.model, LinkPredictor)
     assert state.best is not None
     result = LearnedLinks(

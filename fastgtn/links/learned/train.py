@@ -125,12 +125,14 @@ def train_encoders(
     options: LinkModelOptions,
     start: Start,
     *,
+    resume: Callable[[State], None] | None = None,
     watch: Callable[[State], None] | None = None,
     team: Team = ALONE,
 ) -> State:
     """Train and choose the epoch on validation; test pairs are not read.
 
     Args:
+        resume: A function that may replace the state before the first step.
         team: The processes that train together; each of them calls this.
     """
     task = graphs.task
@@ -148,8 +150,13 @@ def train_encoders(
             is_shared=options.is_shared(config),
         ).to(device)
         _start_filters(model, start)
-        model.backbone.prepare(inputs.features, inputs.stack)
         state = State.start(model, config.fit)
+        if resume is not None:
+            resume(state)
+        if not state.epoch:
+            model.backbone.prepare(inputs.features, inputs.stack)
+            if state.average is not None:
+                state.average.load_state_dict(model.state_dict())
         passes = (LinkBatches if config.batch.size else WholeLinks)(graphs, model, config, team)
         LinkTrainer(state, passes, task, config.fit, team).run(watch or (lambda _: None))
     assert state.best is not None

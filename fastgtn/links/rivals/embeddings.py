@@ -14,7 +14,6 @@ from fastgtn.links.edges import Array
 from fastgtn.links.negatives import Negatives
 from fastgtn.links.rivals.scorer import Scorer
 from fastgtn.links.task import LinkTask, Stage
-from fastgtn.links.verdict import chosen_by
 
 WIDTH, RATE, EPOCHS, PATIENCE = 64, 0.01, 1000, 8
 CHECK_EVERY = 10
@@ -31,13 +30,16 @@ class _Bias(nn.Module):
 
 
 def bpr(task: LinkTask, seed: int) -> Scorer:
-    """Matrix factorisation, trained so that links score above other pairs of the same source."""
+    """Matrix factorisation, trained so that links score above other pairs of the same source.
+
+    Between nodes of one type both ends share one table.
+    """
     torch.manual_seed(seed)
+    counts = (task.num_sources,) if task.is_within_one_type else (task.num_sources, task.num_targets)
     tables = nn.ModuleList(
-        nn.Embedding.from_pretrained(0.1 * torch.randn(count, WIDTH), freeze=False)
-        for count in (task.num_sources, task.num_targets)
+        nn.Embedding.from_pretrained(0.1 * torch.randn(count, WIDTH), freeze=False) for count in counts
     )
-    return _trained(task, tables, lambda _: (_weight(tables[0]), _weight(tables[1])), seed)
+    return _trained(task, tables, lambda _: (_weight(tables[0]), _weight(tables[-1])), seed)
 
 
 def light_gcn(task: LinkTask, seed: int) -> Scorer:
@@ -45,13 +47,14 @@ def light_gcn(task: LinkTask, seed: int) -> Scorer:
     from torch_geometric.nn import LightGCN
 
     torch.manual_seed(seed)
-    model = LightGCN(task.num_sources + task.num_targets, WIDTH, num_layers=3)
+    first = 0 if task.is_within_one_type else task.num_sources  # the place of the first target
+    model = LightGCN(first + task.num_targets, WIDTH, num_layers=3)
 
     def encode(stage: Stage) -> tuple[Tensor, Tensor]:
         links = task.links_at(stage)
-        one_way = torch.from_numpy(np.ascontiguousarray(links)).long() + torch.tensor([[0], [task.num_sources]])
+        one_way = torch.from_numpy(np.ascontiguousarray(links)).long() + torch.tensor([[0], [first]])
         z = model.get_embedding(torch.cat([one_way, one_way.flip(0)], 1))
-        return z[: task.num_sources], z[task.num_sources :]
+        return z[: task.num_sources], z[first:]
 
     return _trained(task, model, encode, seed)
 
@@ -61,22 +64,24 @@ def _trained(task: LinkTask, model: nn.Module, encode: Encode, seed: int) -> Sco
     bias = _Bias(task.num_targets)
     optimizer = torch.optim.Adam([*model.parameters(), *bias.parameters()], lr=RATE, weight_decay=1e-5)
     negatives = Negatives.of(task.graph, task.relation, task.train, kind=task.negatives)
+    own = task.is_within_one_type  # pairs have no direction: either end is the source, and both biases count
     best, chosen, waited = -1.0, (deepcopy(model.state_dict()), bias.value.detach().clone()), 0
     for epoch in range(EPOCHS):
         model.train()
         optimizer.zero_grad()
-        loss = _loss(*encode("val"), bias.value, *negatives.beside(task.train, seed=seed * EPOCHS + epoch))
+        links = task.train[::-1] if own and epoch % 2 else task.train
+        loss = _loss(*encode("val"), bias.value, *negatives.beside(links, seed=seed * EPOCHS + epoch))
         loss.backward()
         optimizer.step()
         if (epoch + 1) % CHECK_EVERY == 0:
-            score = chosen_by(task, Scorer(_rows(model, encode, bias.value.detach())).evaluate(task, "val"))
+            score = Scorer(_rows(model, encode, bias.value.detach(), own=own)).choice(task)
             waited = 0 if score > best else waited + 1
             if score > best:
                 best, chosen = score, (deepcopy(model.state_dict()), bias.value.detach().clone())
             if waited >= PATIENCE:
                 break
     model.load_state_dict(chosen[0])
-    return Scorer(_rows(model, encode, chosen[1]))
+    return Scorer(_rows(model, encode, chosen[1], own=own))
 
 
 def _loss(z: Tensor, y: Tensor, bias: Tensor, links: Array, others: Array) -> Tensor:
@@ -86,7 +91,7 @@ def _loss(z: Tensor, y: Tensor, bias: Tensor, links: Array, others: Array) -> Te
     return -F.logsigmoid(difference).mean()
 
 
-def _rows(model: nn.Module, encode: Encode, bias: Tensor) -> Callable[[Array, Stage], Array]:
+def _rows(model: nn.Module, encode: Encode, bias: Tensor, *, own: bool) -> Callable[[Array, Stage], Array]:
     kept: dict[Stage, tuple[Tensor, Tensor]] = {}
 
     def rows(sources: Array, stage: Stage) -> Array:
@@ -96,7 +101,8 @@ def _rows(model: nn.Module, encode: Encode, bias: Tensor) -> Callable[[Array, St
                 z, y = encode(stage)
             kept[stage] = z.detach(), y.detach()
         z, y = kept[stage]
-        values: Array = (z[torch.from_numpy(sources)] @ y.T + bias).numpy()
+        chosen = torch.from_numpy(sources)
+        values: Array = (z[chosen] @ y.T + bias + (bias[chosen, None] if own else 0)).numpy()
         return values
 
     return rows

@@ -13,6 +13,7 @@ from fastgtn.links.edges import Array, both_directions
 from fastgtn.links.fit import full_ranking
 from fastgtn.links.metrics import pair_scores
 from fastgtn.links.task import LinkTask, Pairs, Stage
+from fastgtn.links.verdict import chosen_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,13 @@ class Scorer:
             block = self.rows(sources[first : first + 256], stage)
             out[mine] = block[place[mine] - first, pairs.target[mine]]
         return out
+
+    def choice(self, task: LinkTask) -> float:
+        """The validation score that chooses the model; the full ranking is computed only where that chooses."""
+        scores = pair_scores(self.pairs(task.val, "val"), task.val.labels, task.val.source)
+        if task.select_by != "roc_auc":
+            scores |= full_ranking(task, lambda sources: self.rows(sources, "val"), "val")
+        return chosen_by(task, scores)
 
     def evaluate(self, task: LinkTask, stage: Stage) -> dict[str, float]:
         """The metrics of the pairs and of the full ranking, in which known links are left out."""

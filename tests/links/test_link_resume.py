@@ -1,0 +1,97 @@
+"""An interrupted run of link models is continued exactly, and only by the run that it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from fastgtn.cli import app
+from fastgtn.data import archive
+from fastgtn.data.synthetic.linked import make_planted_links
+from fastgtn.errors import InputError
+from fastgtn.links.settings import LinkSettings
+from fastgtn.links.train import train_links
+from fastgtn.training.loop import State
+
+FIT = {"epochs": 3, "checkpoint_every": 1, "average": 0.9}
+
+
+class Interrupted(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("resume") / "shop.npz"
+    archive.write(place, make_planted_links(users=40, items=25, seed=0), None)
+    return place
+
+
+def settings_of(shop: Path, **sections: Any) -> LinkSettings:
+    return LinkSettings.of({"dataset": str(shop), "link": {"relation": "buys"}, "fit": FIT, **sections})
+
+
+def stop_at(epoch: int) -> Any:
+    def watch(seed: int, state: State) -> None:  # noqa: ARG001
+        if state.epoch == epoch:
+            raise Interrupted
+
+    return watch
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"model": {"name": "fast_gtn", "hidden": 8, "dropout": 0.2}},
+        {"model": {"name": "gcn", "hidden": 8, "decoder": "mlp"}, "batch": {"size": 40}},
+    ],
+    ids=["whole", "batches"],
+)
+def test_a_resumed_run_equals_one_without_interruption(shop: Path, tmp_path: Path, sections: dict[str, Any]) -> None:
+    settings = settings_of(shop, **sections)
+    whole = train_links(settings, out=tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_links(settings, out=tmp_path / "parts", watch=stop_at(epoch=2))
+    parts = train_links(settings, out=tmp_path / "parts", resume=True)
+    assert json.dumps({**parts, "out": ""}) == json.dumps({**whole, "out": ""})
+    one, other = (tmp_path / name / "seed-0" for name in ("whole", "parts"))
+    assert len((other / "history.jsonl").read_text().splitlines()) == FIT["epochs"]
+    assert (one / "history.jsonl").read_text() == (other / "history.jsonl").read_text()
+    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_finished_seeds_are_kept_and_damaged_ones_are_trained_again(shop: Path, tmp_path: Path) -> None:
+    settings = settings_of(shop, model={"name": "gcn", "hidden": 4})
+    before = train_links(settings, out=tmp_path / "run", runs=1)
+    weights = tmp_path / "run" / "seed-0" / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    words = ["train", "--out", str(tmp_path / "run"), "--resume", "--runs", "2", "--json"]
+    answer = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)  # the folder has all settings
+    assert weights.stat().st_mtime_ns == written
+    assert [run["seed"] for run in answer["runs"]] == [0, 1]
+    weights.write_bytes(b"no")
+    again = train_links(settings, out=tmp_path / "run", runs=1, resume=True)
+    assert again["test"] == before["test"]
+    assert weights.stat().st_size > 2
+
+
+def test_a_run_of_other_settings_or_another_graph_is_not_continued(shop: Path, tmp_path: Path) -> None:
+    joined = LinkSettings.of({"dataset": str(shop), "link": {"relation": "buys"}})
+    train_links(joined, out=tmp_path / "run")
+    with pytest.raises(InputError, match="already contains files: resume that run with --resume"):
+        train_links(joined, out=tmp_path / "run")
+    other = LinkSettings.of({"dataset": str(shop), "link": {"relation": "buys", "longest": 2}})
+    with pytest.raises(InputError, match=r"a run of other settings \(longest was 4, now 2\)"):
+        train_links(other, out=tmp_path / "run", resume=True)
+    archive.write(shop.with_name("other.npz"), make_planted_links(users=40, items=25, seed=1), None)
+    shop.with_name("other.npz").replace(shop)
+    with pytest.raises(InputError, match="the graph has changed since the run"):
+        train_links(joined, out=tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="--resume needs the folder of the run"):
+        CliRunner().invoke(app, ["train", "--graph", str(shop), "--task", "link", "--resume"], catch_exceptions=False)
