@@ -102,3 +102,5 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         build(tmp_path, 'split = "how"\n', paid=many)
     with pytest.raises(InputError, match=r'\[relations.paid\] has no key "feature"; did you mean "features"'):
         build(tmp_path, 'feature = ["how"]\n')
+    with pytest.raises(InputError, match=r'\[relations.paid.features.how\] has no key "kin"; did you mean "kind"'):
+        build(tmp_path, 'features = { how = { kin = "category" } }\n')

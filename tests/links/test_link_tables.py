@@ -105,7 +105,8 @@ def test_conditions(condition: str, parts: tuple[str, str, str]) -> None:
         (['link = "ratings"', 'positive = "rating >= 9"'], "no row has rating >= 9"),
         (['link = "ratings"', 'positive = "rating >= high"'], "cannot be compared with high"),
         (['link = "ratings"', 'positive = "stars >= 4"'], "stars"),
-        (['link = "ratings"', 'negative = "rating < 2"'], 'has no key "negative"'),
+        (['link = "ratings"', 'negative = "uniform"'], r'\[task\] has no key "negative"; did you mean "negatives"'),
+        (['link = "ratings"', "[link_task]"], r'a link task is a section \[task\] with the key "link"'),
     ],
 )
 def test_wrong_link_tasks_are_refused(tables: Path, lines: list[str], message: str) -> None:

@@ -10,8 +10,10 @@ from fastgtn.config import Config
 from fastgtn.config.tuned_configs import model_values
 from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.decoders import DecoderKind
+from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.nn.meta_path_model import MetaPathOptions
 from fastgtn.options import Choice, Section, Values, merged
+from fastgtn.training.build import Inputs
 
 JOINED = "joined_paths"  # the default model of links, which has no encoders
 FIT: Values = {"epochs": 60, "patience": 10, "learning_rate": 0.01, "weight_decay": 1e-5}
@@ -34,6 +36,13 @@ class LinkModelOptions(Section):
     def is_shared(self, config: Config) -> bool:
         """Whether one encoder serves both ends."""
         return self.ends == "shared" or (self.ends == "auto" and not isinstance(config.model, MetaPathOptions))
+
+    def build(self, config: Config, inputs: Inputs) -> LinkPredictor:
+        """A new model for a graph, with weights drawn from torch's generator."""
+        relations = inputs.raw.relations
+        return LinkPredictor.build(
+            config.model, inputs.features, relations, decoder=self.decoder, is_shared=self.is_shared(config)
+        )
 
 
 def encoder_config(model: str, values: Values, *, seed: int = 0) -> tuple[Config, LinkModelOptions]:

@@ -11,7 +11,6 @@ from torch import Tensor
 from fastgtn.config import Config
 from fastgtn.links.joined.screen import LinkScreening
 from fastgtn.links.learned.graphs import LinkGraphs
-from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.links.learned.options import LinkModelOptions
 from fastgtn.links.learned.result import LearnedLinks
 from fastgtn.links.task import LinkTask
@@ -56,13 +55,7 @@ def load_encoders(
     graphs = LinkGraphs.of(task, config)
     inputs = graphs.stages["use"]
     with torch.random.fork_rng(devices=[]):
-        model = LinkPredictor.build(
-            config.model,
-            inputs.features,
-            inputs.raw.relations,
-            decoder=options.decoder,
-            is_shared=options.is_shared(config),
-        )
+        model = options.build(config, inputs)
     weights, _ = read_tensors(folder / WEIGHTS)
     try:
         model.load_weights(_moved(weights, inputs.features, embedded, task))

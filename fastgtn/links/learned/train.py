@@ -142,13 +142,7 @@ def train_encoders(
         device = chosen_device(config.fit.device, team)
         graphs = graphs.on(device)
         inputs = graphs.stages["val"]
-        model = LinkPredictor.build(
-            config.model,
-            inputs.features,
-            inputs.raw.relations,
-            decoder=options.decoder,
-            is_shared=options.is_shared(config),
-        ).to(device)
+        model = options.build(config, inputs).to(device)
         _start_filters(model, start)
         state = State.start(model, config.fit)
         if resume is not None:

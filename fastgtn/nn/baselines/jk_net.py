@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from torch import Tensor
 
 from fastgtn.nn.backbone_options import describes
-from fastgtn.nn.baselines.parts.convolutions import Convolutions
+from fastgtn.nn.baselines.gcn import GCN
 from fastgtn.nn.baselines.parts.option_groups import ConvolutionOptions
 from fastgtn.nn.inputs.encoders import Encoder
 from fastgtn.nn.inputs.features import Features
@@ -17,7 +17,7 @@ from fastgtn.relations.operator import Operator
 Jump = Literal["cat", "max", "lstm"]
 
 
-class JKNet(Convolutions):
+class JKNet(GCN):
     """Jumping knowledge network of Xu et al.: GCN layers whose outputs are all combined at the end.
 
     Args:
@@ -37,10 +37,9 @@ class JKNet(Convolutions):
     ) -> None:
         from torch_geometric.nn import JumpingKnowledge
 
-        from fastgtn.nn.baselines.parts.fused_layers import FusedGCNConv
-
-        convs = [FusedGCNConv(hidden, hidden, normalize=False) for _ in range(num_layers)]
-        super().__init__(in_features, hidden, convs, dropout=dropout, encoder=encoder, residual=residual)
+        super().__init__(
+            in_features, hidden, num_layers=num_layers, dropout=dropout, encoder=encoder, residual=residual
+        )
         self.jump = JumpingKnowledge(jump, hidden, num_layers)
         self.out_features = hidden * num_layers if jump == "cat" else hidden
 

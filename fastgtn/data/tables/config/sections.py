@@ -1,9 +1,7 @@
-"""The format of graph.toml: tables of node types, tables of relations, and the task."""
+"""The sections of graph.toml: tables of node types, tables of relations, and the task."""
 
 import datetime
 import re
-import tomllib
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -12,12 +10,9 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
-    ValidationError,
     field_validator,
     model_validator,
 )
-
-from fastgtn.errors import InputError, check_regular, nearest
 
 FeatureKind = Literal["number", "category", "code", "text", "list", "vector", "date"]
 
@@ -248,15 +243,15 @@ class GraphConfig(_Section):
         task = values.get("task") if isinstance(values, dict) else None
         if not isinstance(task, dict) or "link" not in task:
             return values
-        found = LinkTable.model_validate(task)
-        relations = dict(values.get("relations", {}))
-        if found.link not in relations:
-            raise ValueError(f'task.link names the relation "{found.link}"; {nearest(found.link, relations)}')
-        given = {"where": found.positive, "time": task.get("time")}
-        chosen = {key: value for key, value in given.items() if value is not None}
-        relations[found.link] = dict(relations[found.link]) | chosen
+        relations, link = dict(values.get("relations", {})), str(task["link"])
+        given = {"where": task.get("positive"), "time": task.get("time")}
+        if isinstance(relations.get(link), dict):
+            relations[link] = relations[link] | {key: value for key, value in given.items() if value is not None}
         rest = {key: value for key, value in values.items() if key != "task"}
         return rest | {"relations": relations, "link_task": task}
+
+
+_CONDITION = re.compile(r"\s*([^<>=!]+?)\s*(>=|<=|==|!=|=|>|<)\s*(.+?)\s*")
 
 
 def parsed_condition(text: str) -> tuple[str, str, str]:
@@ -266,85 +261,3 @@ def parsed_condition(text: str) -> tuple[str, str, str]:
         raise ValueError(f'a condition is a column, a comparison and a value, as in "rating >= 4", not "{text}"')
     column, comparison, value = (part.strip() for part in found.groups())
     return column, "==" if comparison == "=" else comparison, value.strip("'\"")
-
-
-def read_config(path: Path) -> GraphConfig:
-    """Read and check graph.toml; a wrong key or node type is answered with the nearest one."""
-    try:
-        check_regular(path)
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(f"{path} is not readable TOML: {error}") from None
-    try:
-        config = GraphConfig.model_validate(values)
-    except ValidationError as error:
-        raise InputError(f"{path}: {_explain(error)}") from None
-    _check_names(config, path)
-    return config
-
-
-def _explain(error: ValidationError) -> str:
-    """One line for the most telling of pydantic's complaints."""
-    problems = error.errors()
-    deepest = max(problems, key=lambda p: len(p["loc"]))  # of a union, the branch that the user meant
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), deepest)
-    where = [str(part) for i, part in enumerate(problem["loc"]) if i < 2 or not _UNION_BRANCH.match(str(part))]
-    section, key = ".".join(where[:-1]) or "the top level", where[-1] if where else ""
-    if problem["type"] == "extra_forbidden":
-        return f'[{section}] has no key "{key}"; {nearest(key, _keys(where))}'
-    if problem["type"] == "missing":
-        return f'[{section}] needs the key "{key}"'
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"[{'.'.join(where)}]: {message}" + (
-        "" if problem["type"] == "value_error" else f", got {problem['input']!r}"
-    )
-
-
-_CONDITION = re.compile(r"\s*([^<>=!]+?)\s*(>=|<=|==|!=|=|>|<)\s*(.+?)\s*")
-# pydantic's words, not the user's
-_UNION_BRANCH = re.compile(
-    r"(Fractions|Feature|SplitBy|TimeColumn|AsOf|str|float|date|datetime)$|(literal|list|dict)\["
-)
-
-
-def _keys(where: list[str]) -> list[str]:
-    """The keys that exist at the place of a wrong one."""
-    sections: dict[tuple[str, int], Any] = {
-        ("graph", 2): Graph,
-        ("nodes", 3): NodeTable,
-        ("nodes", 5): Feature,
-        ("relations", 3): RelationTable,
-        ("relations", 4): End,
-        ("task", 2): Task,
-        ("task", 3): Fractions,
-    }
-    return list(sections.get((where[0], len(where)), GraphConfig).model_fields)
-
-
-def _check_names(config: GraphConfig, path: Path) -> None:
-    if not config.nodes:
-        raise InputError(f"{path} has no node types: add a section [nodes.NAME].")
-    used = [
-        (f"relations.{name}.{side}", end.type)
-        for name, relation in config.relations.items()
-        for side, end in (("source", relation.source), ("target", relation.target))
-    ]
-    for where, node_type in [*used, *([("task.target", config.task.target)] if config.task else [])]:
-        if node_type not in config.nodes:
-            raise InputError(
-                f'{path}: {where} names the node type "{node_type}", which has no section; '
-                + nearest(node_type, config.nodes)
-            )
-    for label in config.task.label_columns if config.task else ():
-        if config.task and label in config.nodes[config.task.target].feature_columns:
-            raise InputError(f'{path}: the label "{label}" is among the features; it would give itself away.')
-    for name, relation in config.relations.items():
-        if relation.source == relation.target:
-            raise InputError(
-                f'{path}: relations.{name} takes source and target from the same column "{relation.source.column}", '
-                "so every edge would connect a node to itself: give the column of each end."
-            )
-        if name.startswith("rev_") and name.removeprefix("rev_") in config.relations:
-            raise InputError(f'{path}: the relation name "{name}" is that of an added reverse; choose another.')
