@@ -105,7 +105,7 @@ def profiled(inputs: Inputs, task: NodeTask, config: Config) -> dict[str, float]
 
 
 def kind_of(event: Any) -> str:
-    """The kind of work of an operation: the outermost one that has a name of its own."""
+    """The kind of work of an operation: the outermost one that has a name."""
     kind = "other operations"
     while event is not None:
         if event.name == VALIDATION:

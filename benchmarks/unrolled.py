@@ -54,17 +54,17 @@ def measured(name: str, graph: HeteroData, task: NodeTask, model: str, hops: int
     for way in ("implicit", "auto", *WAYS):  # the first call compiles, and is measured again
         runs[way], found[way], seconds[way] = prepared(graph, task, model, hops, way)
     least = {way: min(times) for way, times in _in_turn(runs, rounds).items()}
-    told, chosen = found["unrolled"], found["auto"]
-    assert told is not None
-    assert told.megabytes is not None
+    unrolled, chosen = found["unrolled"], found["auto"]
+    assert unrolled is not None
+    assert unrolled.megabytes is not None
     assert chosen is not None
     return [
         name.split("/")[-1],
         model,
         str(hops),
         f"{len(task.train)} + {len(task.val)}",
-        str(told.paths),
-        f"{told.megabytes:.0f}",
+        str(unrolled.paths),
+        f"{unrolled.megabytes:.0f}",
         f"{seconds['unrolled']:.1f} s",
         *(f"{least[way] * 1e3:.1f} ms" for way in WAYS),
         f"{least['implicit'] / least['unrolled']:.1f}×",

@@ -52,7 +52,7 @@ def _deferred_imports(text: str) -> dict[str, tuple[str, str]]:
 def defer(modules: Mapping[str, Mapping[str, Any]]) -> None:
     """Import these modules of other packages when one of their names is used, instead of when they are imported.
 
-    For a program of its own, such as the command line: large packages import all of their parts, of which a command
+    For a standalone program, such as the command line: large packages import all of their parts, of which a command
     uses few. A module that was imported before stays as it is.
 
     Args:

@@ -108,7 +108,7 @@ def main() -> None:
     except RuntimeError as error:
         if "memory" not in str(error):
             raise
-        complain(f"there is not enough memory ({error}): take smaller layers, a smaller graph, or a larger machine.")
+        complain(f"there is not enough memory ({error}): use smaller layers, a smaller graph, or a larger machine.")
         sys.exit(2)
     except OverflowError as error:
         complain(f"a number is too large ({error}): check the options and the config.")

@@ -23,7 +23,7 @@ def check_one_graph(dataset: str | None, graph: Path | None) -> None:
 
 
 def is_link_task(task: str | None, config: Path | None = None) -> bool:
-    """Whether links are predicted: as told, or because the config has a section `[link]`."""
+    """Whether links are predicted: as the option says, or because the config has a section `[link]`."""
     if task is None and config is not None:
         from fastgtn.config import toml
 

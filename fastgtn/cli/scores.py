@@ -25,8 +25,8 @@ def say_classes(runs: list[Any]) -> None:
         ]
         say(
             "decide",
-            f"{decision['class_name']} from a probability of {decision['threshold']:.4f} on, for {decision['aim']}"
-            f"{words}: {', '.join(scores)}{seed}",
+            f"{decision['class_name']} if its probability is at least {decision['threshold']:.4f}, "
+            f"for {decision['aim']}{words}: {', '.join(scores)}{seed}",
         )
 
 

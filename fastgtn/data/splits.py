@@ -61,7 +61,8 @@ def split_by_time(
     missing = int(np.isnan(when[nodes]).sum())
     if missing:
         raise InputError(
-            f"{missing} labelled nodes have no time, so they cannot be split by time: fill or unlabel them."
+            f"{missing} labelled nodes have no time, so they cannot be split by time: fill in the times, or remove "
+            "these labels."
         )
     nodes = nodes[np.argsort(when[nodes], kind="stable")]
     ends = _nearest_ends(when[nodes], fractions)

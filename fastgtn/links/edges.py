@@ -48,7 +48,7 @@ class GraphShape:
         wanted = {*map(str, self.edge_types), *self.node_types}
         if here != wanted:
             raise InputError(
-                f"the graph has other types than the one of the training: missing {sorted(wanted - here) or 'none'}, "
+                f"the types of the graph differ from those of the training: missing {sorted(wanted - here) or 'none'}, "
                 f"not expected {sorted(here - wanted) or 'none'}."
             )
         ordered = HeteroData()

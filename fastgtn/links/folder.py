@@ -35,27 +35,27 @@ def load_link_task(settings: LinkSettings, *, data_dir: str | Path | None = None
     """The graph of the settings and the links to predict on it."""
     path = located(settings, data_dir)
     graph, _ = archive.read(path)
-    told = _told(graph)
-    relation = settings.relation or told.get("relation")
+    stated = _stated(graph)
+    relation = settings.relation or stated.get("relation")
     if relation is None:
         file = ArrayFile(path)
         stored = {name: file[name] for name in file if name.startswith("lp_")}
         return task_of_archive(graph, stored, negatives=settings.negatives or "uniform", seed=settings.seed)
     found = find_relation(graph, relation)
-    told = told if told.get("relation") == str(found) else {}
+    stated = stated if stated.get("relation") == str(found) else {}
     return LinkTask.from_graph(
         graph,
         found,
-        by=settings.split or told.get("split", "random"),
-        negatives=settings.negatives or told.get("negatives", "uniform"),
+        by=settings.split or stated.get("split", "random"),
+        negatives=settings.negatives or stated.get("negatives", "uniform"),
         seed=settings.seed,
     )
 
 
-def _told(graph: HeteroData) -> dict[str, Any]:
+def _stated(graph: HeteroData) -> dict[str, Any]:
     """The link task that the tables of the graph named; empty if they named none."""
-    told = graph.meta.get("link_task") if "meta" in graph and isinstance(graph.meta, dict) else None
-    return told if isinstance(told, dict) else {}
+    stated = graph.meta.get("link_task") if "meta" in graph and isinstance(graph.meta, dict) else None
+    return stated if isinstance(stated, dict) else {}
 
 
 def save(result: LinkResult | LearnedLinks, settings: LinkSettings, folder: Path) -> None:

@@ -240,8 +240,8 @@ def decision_words(run: Result) -> list[tuple[str, str]]:
             for split, scores in (("validation", decision), ("test", run.test))
             if "precision" in scores
         ]
-        words = f"{decision['class_name']} from a probability of {decision['threshold']:.4f} on, for {decision['aim']}"
-        found.append(("Decision", f"{words}: {', '.join(reached)} (seed {run.seed})"))
+        words = f"{decision['class_name']} if its probability is at least {decision['threshold']:.4f}"
+        found.append(("Decision", f"{words}, for {decision['aim']}: {', '.join(reached)} (seed {run.seed})"))
     before = run.facts.get("val_before_label_shift", {}).get(run.chosen_by)
     if before is not None:
         words = f"all scores are after it; validation {title_of(run.chosen_by)} before it"

@@ -30,7 +30,7 @@ class Names:
         names = self._names.get(node_type or self.target)
         return "" if names is None else shortened(str(names[node]))
 
-    def spoken(self, node: int, node_type: str) -> str:
+    def shown(self, node: int, node_type: str) -> str:
         """Its name, or its type and id."""
         return self.name(node, node_type) or shortened(f"{node_type} {self._ids[node_type][node]}")
 

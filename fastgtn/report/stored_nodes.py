@@ -125,7 +125,7 @@ def _parts(reasons: Reasons, names: Names, path_names: PathNames) -> tuple[PathP
     for reason in reasons.reasons:
         path = reason.path.path
         found = tuple(
-            (tuple(names.spoken(n, t) for n, t in zip(one.nodes, path.types, strict=True)), round(one.weight, 4))
+            (tuple(names.shown(n, t) for n, t in zip(one.nodes, path.types, strict=True)), round(one.weight, 4))
             for one in reason.instances
         )
         parts.append(PathPart(path_names.short(path), round(reason.contribution, 4), found))

@@ -219,4 +219,4 @@ def _set_difference(kind: str, expected: Any, found: Any) -> list[str]:
 
 def _refuse(differences: list[str]) -> None:
     if differences:
-        raise InputError(f"the graph has another schema than the one of the run: {'; '.join(differences)}.")
+        raise InputError(f"the schema of the graph differs from that of the run: {'; '.join(differences)}.")

@@ -202,7 +202,7 @@ def _require_same(config: Config, folder: Path, record: dict[str, Any]) -> None:
     changed = [key for key in now if before.get(key) != now[key] and key not in free_keys()]
     if changed:
         listed = ", ".join(f"{key} was {json.dumps(before.get(key))}, now {json.dumps(now[key])}" for key in changed)
-        raise InputError(f"{folder} is a run of another config ({listed}): choose another --out.")
+        raise InputError(f"{folder} contains a run with a different config ({listed}): choose another --out.")
     if read_json(folder / "run.json").get("data_checksum") != record["data_checksum"]:
         raise InputError(f"the graph has changed since the run in {folder} was started: choose another --out.")
 

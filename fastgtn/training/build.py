@@ -85,7 +85,7 @@ class Inputs:
 
         Args:
             hops: How far the rows see; None for everything.
-            most_moments: Round moments down to so many different ones.
+            most_moments: Round moments down to at most this many different ones.
         """
         if self.moments is None:
             return self, rows
@@ -214,8 +214,8 @@ def build_stack(graph: HeteroData, options: GraphOptions, *, times: bool = False
     by_column = options.normalize in ("symmetric", "joint")
     if times and by_column and any("time" in graph[t] for t in graph.node_types):
         raise InputError(
-            f'graph.normalize = "{options.normalize}" divides by the number of nodes that hear a message, which also '
-            'counts nodes that are later than as_of: use "row".'
+            f'graph.normalize = "{options.normalize}" divides by the number of nodes that receive a message, which '
+            'also counts nodes that are later than as_of: use "row".'
         )
     return RelationStack.from_hetero(
         graph, identity=options.identity, reverse=options.reverse, binarize=options.binarize, times=times

@@ -17,7 +17,7 @@ def chosen_device(name: str, team: Team) -> torch.device:
         return torch.device("cuda" if has["cuda"] and team.size == 1 else "cpu")
     if not has[name]:
         raise InputError(
-            f'fit.device = "{name}", but this torch ({torch.__version__}) finds no such device: take "cpu" or "auto", '
+            f'fit.device = "{name}", but this torch ({torch.__version__}) finds no such device: use "cpu" or "auto", '
             f"or install a torch that was built for it (https://pytorch.org)."
         )
     if name != "cpu" and team.size > 1:

@@ -93,13 +93,13 @@ def trial_table(study: SharedStudy) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["trial", "state", "score", "epochs", "seconds", *study.space, "reason"])
     for trial in study.trials():
-        told, values = trial.user_attrs, toml.flat(drawn(trial.params))
+        facts, values = trial.user_attrs, toml.flat(drawn(trial.params))
         score = "" if trial.value is None else trial.value
-        epochs = " ".join(map(str, told.get("epochs", ())))
-        seconds = f"{told['seconds']:.2f}" if "seconds" in told else ""
+        epochs = " ".join(map(str, facts.get("epochs", ())))
+        seconds = f"{facts['seconds']:.2f}" if "seconds" in facts else ""
         shown = [values.get(key, "") for key in study.space]
         writer.writerow(
-            [trial.number, trial.state.name.lower(), score, epochs, seconds, *shown, told.get("reason", "")]
+            [trial.number, trial.state.name.lower(), score, epochs, seconds, *shown, facts.get("reason", "")]
         )
     return text.getvalue()
 

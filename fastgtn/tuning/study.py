@@ -223,14 +223,14 @@ def _line(error: Exception) -> str:
 
 
 def _require_same(study: optuna.Study, facts: Mapping[str, Any], folder: Path) -> None:
-    told = json.loads(json.dumps(facts))
-    stored = {key: value for key, value in study.user_attrs.items() if key in told}
-    before, now = toml.flat(stored), toml.flat({key: value for key, value in told.items() if key in stored})
+    given = json.loads(json.dumps(facts))
+    stored = {key: value for key, value in study.user_attrs.items() if key in given}
+    before, now = toml.flat(stored), toml.flat({key: value for key, value in given.items() if key in stored})
     changed = [key for key in now if before.get(key) != now[key]]
     if changed:
         listed = ", ".join(f"{key} was {_short(before.get(key))}, now {_short(now[key])}" for key in changed)
-        raise InputError(f"{folder} is another search ({listed}): choose another --out.")
-    for key, value in told.items():
+        raise InputError(f"{folder} contains a different search ({listed}): choose another --out.")
+    for key, value in given.items():
         if key not in stored:
             study.set_user_attr(key, value)
 

@@ -119,7 +119,7 @@ def test_dates_in_other_formats(tmp_path: Path) -> None:
         build(tmp_path, f'{{ c = {{ kind = "date", format = "{date_format}" }} }}', values)
         assert made.keys() == iso.keys()
         assert all(torch.equal(made[name], iso[name]) for name in made)
-    with pytest.raises(InputError, match='holds numbers; say how they are dates: format = "unix"'):
+    with pytest.raises(InputError, match='holds numbers; state how to read them as dates: format = "unix"'):
         build(tmp_path, '{ c = "date" }', ["20240531"])
     with pytest.raises(InputError, match="must be dates such as 2024-05-31"):
         build(tmp_path, '{ c = "date" }', ["yesterday"])

@@ -240,9 +240,9 @@ def test_mixed_id_types_are_named_and_can_be_converted(tmp_path: Path) -> None:
 BAD_TABLES = {
     "missing column": ({"users": USERS.replace("age", "years")}, 'has no column "age"; valid names are: id, '),
     "near column": ({"users": USERS.replace("town", "twon")}, 'no column "town"; did you mean "twon"'),
-    "unknown id": ({"visits": VISITS + "11,s1,1\n"}, r"1 ids that are not in \"user\", as .?'?11'? in row 4"),
+    "unknown id": ({"visits": VISITS + "11,s1,1\n"}, r"1 ids that are not in \"user\", such as .?'?11'? in row 4"),
     "unknown text id": ({"visits": VISITS + "x,s1,1\n"}, "'x' in row 4, which is not an id of \"user\""),
-    "duplicate id": ({"users": USERS + "9,1,Rome,a,test\n"}, "1 duplicate ids, as 9; keep one row per node"),
+    "duplicate id": ({"users": USERS + "9,1,Rome,a,test\n"}, "1 duplicate ids, such as 9; keep one row per node"),
     "missing id": ({"users": USERS + ",1,Rome,a,test\n"}, "empty in 1 of 5 rows; every row needs an id"),
     "missing end": ({"visits": VISITS + ",s1,1\n"}, "empty in 1 of 4 rows"),
     "no rows": ({"shops": "id\n"}, "shops.csv has no rows"),
@@ -263,7 +263,7 @@ BAD_TABLES = {
             "users": USERS.replace(",b,", ",0.5,").replace(",a,", ",1,"),
             "graph": GRAPH.replace("split =", 'labels = "single"\nsplit ='),
         },
-        "holds fractions, which are no classes",
+        "holds fractions, which cannot be classes",
     ),
     "no training": ({"users": USERS.replace("train", "test")}, "train split is empty"),
 }
@@ -298,7 +298,7 @@ BAD_GRAPHS = {
     "missing table": ('table = "shops.csv"', 'sql = "SELECT * FROM nowhere"', "the query cannot be read"),
     "missing database": ('table = "shops.csv"', 'table = "t"\ndatabase = "no.sqlite"', "there is no database"),
     "lists as ids": ('table = "shops.csv"', 'sql = "SELECT [1] AS id"', "holds lists; ids are"),
-    "label as feature": ('["age", "town"]', '["age", "segment"]', "it would give itself away"),
+    "label as feature": ('["age", "town"]', '["age", "segment"]', "the model would read the answer from it"),
     "reverse name": ("[relations.visits]", "[relations.rev_visits]", None),
 }
 
@@ -311,7 +311,7 @@ def test_bad_graph_files_are_named(case: str, tmp_path: Path) -> None:
     if message is None:  # a name is only taken when the relation it reverses is there too
         tables.build(path)
         second = GRAPH[GRAPH.index("[relations") : GRAPH.index("[task]")].replace("visits]", "rev_visits]")
-        path, message = write(tmp_path, graph=GRAPH + second), "that of an added reverse"
+        path, message = write(tmp_path, graph=GRAPH + second), "the name of the reverse that is added to another one"
     with pytest.raises(InputError, match=message) as error:
         tables.build(path)
     assert "\n" not in str(error.value)

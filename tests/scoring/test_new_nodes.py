@@ -138,7 +138,10 @@ def test_features_and_relations_of_all_kinds(academic: Academic, kind: str) -> N
             {"edges": {"AP": [{"node": 1, "weight": -2.0}]}},
             "edges.AP.0.weight: Input should be greater than 0",
         ),
-        ({"edges": {"AP": [{"node": 1, "incoming": True}]}}, '"incoming" is of no use for "AP"'),
+        (
+            {"edges": {"AP": [{"node": 1, "incoming": True}]}},
+            '"incoming" is only for relations between nodes of one type, not for "AP"',
+        ),
         ({"edges": {"AP": [{"node": 1, "amount": 3}]}}, 'edges of "AP" have no column "amount"'),
         ({"colour": 1}, "new node: colour: Extra inputs are not permitted"),
     ],

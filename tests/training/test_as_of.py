@@ -205,7 +205,7 @@ def test_moments_that_cannot_be_kept_are_refused() -> None:
         fastgtn.fit(GRAPH, TASK, quick(model={"name": "node2vec"}))
     born = copy.copy(GRAPH)
     born["shop"].time = torch.zeros(40)
-    with pytest.raises(InputError, match='"symmetric" divides by the number of nodes that hear a message'):
+    with pytest.raises(InputError, match='"symmetric" divides by the number of nodes that receive a message'):
         fastgtn.fit(born, TASK, config(graph={"normalize": "symmetric"}))
 
 

@@ -185,7 +185,7 @@ def test_mistakes_with_a_run_are_one_line_too(
     archive.write(tmp_path / "bare.npz", academic[0], None)
     for words, message in {
         ("predict", trained, "--out", "p.csv"): "p.csv already exists.*--force",
-        ("predict", trained, "--graph", "planted", "--out", "q.csv"): "another schema",
+        ("predict", trained, "--graph", "planted", "--out", "q.csv"): "the schema of the graph differs",
         ("evaluate", trained, "--graph", "bare.npz"): "has no labels and splits of",
         ("train", "--out", trained): "already contains files",
     }.items():

@@ -60,8 +60,8 @@ def test_an_unseen_graph_of_other_counts_and_another_order_of_types_is_predicted
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("node type", "another schema .*node type not expected: city"),
-        ("relation", "another schema .*relation missing: term-TP-paper"),
+        ("node type", "schema of the graph differs .*node type not expected: city"),
+        ("relation", "schema of the graph differs .*relation missing: term-TP-paper"),
         ("width", '"shared" has 9 features instead of 8 features'),
     ],
 )

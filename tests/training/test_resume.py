@@ -114,7 +114,7 @@ def test_a_folder_of_another_config_or_graph_is_refused(graph_file: Path, tmp_pa
     train(quick(graph_file), out=out)
     with pytest.raises(InputError, match=r"already contains files: resume that run with --resume, or choose another"):
         train(quick(graph_file), out=out)
-    with pytest.raises(InputError, match=r"another config \(model.path_length was 2, now 3\)"):
+    with pytest.raises(InputError, match=r"a different config \(model.path_length was 2, now 3\)"):
         train(quick(graph_file, model={"path_length": 3}), out=out, resume=True)
     with pytest.raises(InputError, match=r"--resume needs the folder of the run: give it with --out"):
         train(quick(graph_file), resume=True)

@@ -240,9 +240,11 @@ def test_mistakes_are_answered_in_one_line(graph_file: Path, tmp_path: Path) -> 
         with pytest.raises(InputError, match=message):
             Budget(**words)  # type: ignore[arg-type]
     quick_tune(graph_file, tmp_path / "search", 1)
-    with pytest.raises(InputError, match=r"is another search \(seeds_per_trial was 1, now 2\): choose another --out"):
+    with pytest.raises(
+        InputError, match=r"contains a different search \(seeds_per_trial was 1, now 2\): choose another --out"
+    ):
         quick_tune(graph_file, tmp_path / "search", 2, seeds_per_trial=2)
-    with pytest.raises(InputError, match=r"is another search \(dataset was academic, now planted"):
+    with pytest.raises(InputError, match=r"contains a different search \(dataset was academic, now planted"):
         tune(quick("planted", model={"name": "mlp"}), out=tmp_path / "search", budget=Budget(1))
     with pytest.raises(InputError, match="is a file: choose another folder"):
         quick_tune(graph_file, graph_file, 1)

@@ -110,9 +110,7 @@ def _fitted(like: HeteroData | None) -> dict[str, tuple[ColumnEncoding, ...]] | 
         return None
     stored = like.meta.get(FITTED) if "meta" in like and isinstance(like.meta, dict) else None
     if not isinstance(stored, dict):
-        raise InputError(
-            "the graph that is to be followed was not made by with_edge_features: nothing was fitted on it."
-        )
+        raise InputError("like needs a graph that with_edge_features has returned; nothing was fitted on this one.")
     return {t: tuple(ColumnEncoding.model_validate_json(json.dumps(c)) for c in each) for t, each in stored.items()}
 
 

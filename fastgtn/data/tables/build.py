@@ -69,9 +69,7 @@ def num_steps(path: Path) -> int:
 def _require_types(config: GraphConfig, like: Encoding, path: Path) -> None:
     for name in config.nodes:
         if name not in like.nodes:
-            raise InputError(
-                f'{path}: the encoding to be followed has no node type "{name}"; {nearest(name, like.nodes)}'
-            )
+            raise InputError(f'{path}: the given encoding has no node type "{name}"; {nearest(name, like.nodes)}')
 
 
 class _Builder:

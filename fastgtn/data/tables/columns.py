@@ -53,11 +53,11 @@ def numbers_or_nan(column: pa.ChunkedArray, what: str) -> Array:
         column = without_missing_words(column)
         wrong = column.filter(pc.invert(pc.match_substring_regex(column, NUMBER)).fill_null(False))
         if len(wrong):
-            raise InputError(f"{what} holds text, not numbers, as {wrong[0].as_py()!r}.")
+            raise InputError(f"{what} holds text, not numbers, such as {wrong[0].as_py()!r}.")
     values: Array = np.asarray(column.cast(pa.float64()).combine_chunks().fill_null(np.nan))
     infinite = int(np.isinf(values).sum())
     if infinite:
-        raise InputError(f"{what} has {infinite} infinite values; replace them by sql, or leave the rows out.")
+        raise InputError(f"{what} has {infinite} infinite values; replace them with sql, or leave out the rows.")
     return values
 
 
@@ -156,6 +156,7 @@ def vectors(column: pa.ChunkedArray, what: str) -> Array:
     lengths = np.unique(np.asarray(pc.list_value_length(array).fill_null(0)))
     if len(lengths) != 1 or lengths[0] == 0:
         raise InputError(
-            f"{what} must have a list of the same length in every row; lengths from {lengths[0]} to {lengths[-1]} came."
+            f"{what} must have a list of the same length in every row, but the lengths range from {lengths[0]} to "
+            f"{lengths[-1]}."
         )
     return values.reshape(len(array), -1)

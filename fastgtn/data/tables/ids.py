@@ -49,8 +49,8 @@ class NodeIds:
         if found.null_count:
             row = int(np.flatnonzero(np.asarray(found.is_null()))[0])
             raise InputError(
-                f'{what} has {found.null_count} ids that are not in "{self.node_type}", as {column[row].as_py()!r} in '
-                f"row {row + 1}; add these nodes or leave out the rows."
+                f'{what} has {found.null_count} ids that are not in "{self.node_type}", such as '
+                f"{column[row].as_py()!r} in row {row + 1}; add these nodes or leave out the rows."
             )
         return np.asarray(found.combine_chunks()).astype(np.int64)
 
@@ -71,7 +71,7 @@ def node_ids(
     if pc.any(repeated).as_py():
         first = ids[int(np.flatnonzero(np.asarray(repeated))[0])].as_py()
         raise InputError(
-            f"{what} has {pc.sum(repeated).as_py()} duplicate ids, as {first!r}; keep one row per node "
+            f"{what} has {pc.sum(repeated).as_py()} duplicate ids, such as {first!r}; keep one row per node "
             "(sql: SELECT DISTINCT …)."
         )
     return NodeIds(node_type, ids), order

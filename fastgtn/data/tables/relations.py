@@ -113,7 +113,7 @@ def fit_split(table: pa.Table, relation: RelationTable, where: str) -> SplitEnco
     if len(names) > MOST_PARTS:
         raise InputError(
             f"{what} has {len(names)} values, and each would become a relation: at most {MOST_PARTS} are sensible. "
-            "Group them by sql, or split a number by bins: split = { column = …, bins = 3 }."
+            "Group them with sql, or split a number into bins: split = { column = …, bins = 3 }."
         )
     return SplitEncoding(column=split.column, values=tuple(names))
 

@@ -115,7 +115,7 @@ class Tables:
         if not path.is_file():
             raise InputError(f"[{where}]: there is no file {path}.")
         if not path.name.lower().endswith((".parquet", *CSV_ENDINGS)):
-            raise InputError(f"[{where}]: {path.name} must end in .csv, .tsv or .parquet; read others by sql.")
+            raise InputError(f"[{where}]: {path.name} must end in .csv, .tsv or .parquet; read other files with sql.")
         return path
 
     def _read_file(self, table: str, columns: list[str], where: str, text: tuple[str, ...]) -> pa.Table:

@@ -139,7 +139,7 @@ def _classes(table: pa.Table, task: Task, kind: Kind) -> tuple[Array, list[str]]
         values = column.drop_null()
         if not pc.all(pc.equal(values, pc.trunc(values))).as_py():
             raise InputError(
-                f'[task]: the label column "{task.label}" holds fractions, which are no classes; '
+                f'[task]: the label column "{task.label}" holds fractions, which cannot be classes; '
                 'set labels = "number", or leave labels out.'
             )
     if table_columns.is_text(column):

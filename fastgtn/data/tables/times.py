@@ -135,7 +135,7 @@ class Horizon:
         return rows
 
     def born(self, time: Array | None) -> Array:
-        """The times of targets whose features were summarised at their moments: they cannot speak to earlier ones.
+        """The times of targets whose features were summarised at their moments: they send no messages to earlier ones.
 
         All rows are older than the moment, so a target of the same moment may hear of them.
         """

@@ -78,7 +78,7 @@ def _moved(weights: dict[str, Tensor], features: Features, known: Values, task: 
         if new := len(set(wanted) - set(known[node_type])):
             warnings.warn(
                 f'{new:,} of {len(wanted):,} nodes of type "{node_type}" were not seen in training and have no '
-                "features: each starts from the mean embedding of its type, and its edges tell the rest.",
+                "features: each starts from the mean embedding of its type, and its own edges decide the rest.",
                 stacklevel=4,
             )
     return moved

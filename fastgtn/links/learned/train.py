@@ -88,7 +88,9 @@ def link_metric(task: LinkTask, select_by: str) -> str:
     if select_by == "auto":
         return task.select_by if can_rank(task, "val") else "roc_auc"
     if select_by not in METRICS:
-        raise InputError(f'fit.select_by = "{select_by}" is not for links: take "auto" or one of {", ".join(METRICS)}.')
+        raise InputError(
+            f'fit.select_by = "{select_by}" does not apply to links: use "auto" or one of {", ".join(METRICS)}.'
+        )
     return select_by
 
 

@@ -50,7 +50,7 @@ class FastGTNConv(HeteroLayer):
             (default: :obj:`"relu"`)
         encoder (str, optional): ``"relu"`` puts a ReLU and a second map before the hops.
             (default: :obj:`"linear"`)
-        own (str, optional): ``"separate"`` gives a node's own features a map of their own; ``"shared"`` uses that of
+        own (str, optional): ``"separate"`` gives a node's own features a separate map; ``"shared"`` uses that of
             the messages, as the paper does. (default: :obj:`"separate"`)
         rescale (bool, optional): Let messages have a factor per channel, one until ``backbone.rescale`` is called.
             (default: :obj:`True`)

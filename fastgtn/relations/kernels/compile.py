@@ -31,15 +31,15 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
-    """Tells the log of the package when kernels are compiled for the first time, since that takes a while."""
+    """Writes to the log of the package when kernels are compiled for the first time, since that takes a while."""
 
-    told = False
+    has_announced = False
 
     def on_start(self, compiling: event.Event) -> None:
         dispatcher = compiling.data["dispatcher"]
-        if self.told or not dispatcher.py_func.__module__.startswith("fastgtn."):
+        if self.has_announced or not dispatcher.py_func.__module__.startswith("fastgtn."):
             return
-        self.told = True
+        self.has_announced = True
         folder = dispatcher.stats.cache_path
         kept = f"they are kept in {folder} for the next start"
         not_kept = "no folder for them can be written, so every start compiles them: set NUMBA_CACHE_DIR to a folder"

@@ -49,7 +49,7 @@ _SAMPLERS: dict[str, SamplerEntry] = {}
 def register(entry: SamplerEntry) -> SamplerEntry:
     """Make a sampler known to configs, training and the estimate of memory."""
     if entry.name in _SAMPLERS:
-        raise InputError(f'there is a sampler "{entry.name}" already: choose another name.')
+        raise InputError(f'a sampler "{entry.name}" already exists: choose another name.')
     _SAMPLERS[entry.name] = entry
     return entry
 

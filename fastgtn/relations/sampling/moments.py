@@ -26,7 +26,7 @@ def by_moment(moments: Tensor) -> Iterator[tuple[float, Tensor]]:
 
 
 def rounded_down(moments: Tensor, most: int) -> Tensor:
-    """At most so many different moments, none later than it was: every group has about as many members."""
+    """Round moments down to at most this many different ones, in groups of about equal size."""
     found = moments.unique()
     if len(found) <= most:
         return moments

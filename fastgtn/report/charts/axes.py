@@ -48,15 +48,15 @@ def grid(x: Scale, y: Scale, x_title: str, y_title: str, *, x_ticks: bool = True
     parts: list[Markup] = []
     for value in ticks(y):
         parts.append(el("line", x1=x.start, x2=x.end, y1=y(value), y2=y(value), class_="grid"))
-        parts.append(el("text", spoken(value), x=x.start - 6, y=y(value) + 4, text_anchor="end", class_="tick"))
+        parts.append(el("text", tick_text(value), x=x.start - 6, y=y(value) + 4, text_anchor="end", class_="tick"))
     for value in ticks(x) if x_ticks else ():
-        parts.append(el("text", spoken(value), x=x(value), y=y.start + 16, text_anchor="middle", class_="tick"))
+        parts.append(el("text", tick_text(value), x=x(value), y=y.start + 16, text_anchor="middle", class_="tick"))
     parts.append(el("text", x_title, x=x.end, y=y.start + 32, text_anchor="end", class_="axis"))
     parts.append(el("text", y_title, x=0, y=12, class_="axis"))
     return parts
 
 
-def spoken(value: float) -> str:
+def tick_text(value: float) -> str:
     """A tick label."""
     value = 0.0 if abs(value) < 1e-12 else value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}".replace("-", "−")

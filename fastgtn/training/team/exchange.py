@@ -81,7 +81,7 @@ def _plain(value: Any, tensors: list[bytes]) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _class(value, [field.name for field in dataclasses.fields(value)], tensors)
     raise TypeError(
-        f"a {type(value).__name__} cannot travel between processes; counts of a metric are tensors, numbers, or data "
+        f"a {type(value).__name__} cannot be sent between processes; counts of a metric are tensors, numbers, or data "
         "classes of these."
     )
 

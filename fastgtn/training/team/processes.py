@@ -76,10 +76,10 @@ class Processes(Team):
 
     def tell(self, make: Callable[[], T]) -> T:
         if not self.leads:
-            told = exchange.decode(exchange.broadcast(b""))
-            if "mistake" in told:
-                raise InputError(told["mistake"])
-            return told["value"]
+            answer = exchange.decode(exchange.broadcast(b""))
+            if "mistake" in answer:
+                raise InputError(answer["mistake"])
+            return answer["value"]
         try:
             value = make()
         except InputError as error:

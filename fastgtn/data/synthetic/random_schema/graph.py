@@ -117,8 +117,8 @@ def _features(
 ) -> Array | None:
     """Features that reveal the topic, as numbers or word counts, and noise or no features elsewhere.
 
-    Nodes that a planted path passes through have features. Without any, each would be told from all others, and a
-    shorter path that ends there would say as much as the planted one.
+    Nodes that a planted path passes through have features. Without any, a learned embedding would identify
+    each of them, and a shorter path that ends there would say as much as the planted one.
     """
     if is_bare:
         return None
@@ -132,8 +132,8 @@ def _features(
         counts: Array = rng.poisson(rates[topics] * rng.exponential(2, (count, 1)))
         return counts
     directions = np.linalg.qr(rng.normal(size=(width, width)))[0][:classes]
-    told: Array = rng.choice([1.0, 5.0]) * directions[topics] + rng.normal(0, 0.3, (count, width))
-    return told
+    revealing: Array = rng.choice([1.0, 5.0]) * directions[topics] + rng.normal(0, 0.3, (count, width))
+    return revealing
 
 
 def _task(rng: Generator, target: str, labels: Array, classes: int) -> NodeTask:

@@ -100,7 +100,11 @@ def _check_names(config: GraphConfig, path: Path) -> None:
             )
     for label in config.task.label_columns if config.task else ():
         if config.task and label in config.nodes[config.task.target].feature_columns:
-            raise InputError(f'{path}: the label "{label}" is among the features; it would give itself away.')
+            raise InputError(
+                f'{path}: the label "{label}" is also a feature, so the model would read the answer from it: remove it '
+                "from the features."
+            )
+
     for name, relation in config.relations.items():
         if relation.source == relation.target:
             raise InputError(
@@ -108,4 +112,6 @@ def _check_names(config: GraphConfig, path: Path) -> None:
                 "so every edge would connect a node to itself: give the column of each end."
             )
         if name.startswith("rev_") and name.removeprefix("rev_") in config.relations:
-            raise InputError(f'{path}: the relation name "{name}" is that of an added reverse; choose another.')
+            raise InputError(
+                f'{path}: the relation "{name}" has the name of the reverse that is added to another one: rename it.'
+            )

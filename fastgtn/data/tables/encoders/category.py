@@ -34,7 +34,7 @@ class CategoryEncoder(Section):
 
     def encode(self, column: pa.ChunkedArray, what: str) -> Encoded:
         if table_columns.is_list(column):
-            raise InputError(f"{what} holds lists, but one value per row was there when the encoding was fitted.")
+            raise InputError(f"{what} holds lists, but it had one value per row when the encoding was fitted.")
         texts = table_columns.value_texts(column.combine_chunks())
         place = pc.index_in(texts, value_set=pa.array(self.values, pa.large_string()), skip_nulls=True)
         code = np.asarray(place.fill_null(-1)).astype(np.int64)

@@ -87,7 +87,7 @@ def seconds_of(column: pa.ChunkedArray, date_format: str | None, what: str) -> A
         return stamps * UNIX[date_format]
     if not is_text(column) and date_format is None:
         raise InputError(
-            f'{what} holds numbers; say how they are dates: format = "unix" (seconds since 1970), "unix_ms", '
+            f'{what} holds numbers; state how to read them as dates: format = "unix" (seconds since 1970), "unix_ms", '
             'or as in "%Y%m%d".'
         )
     texts = without_missing_words(column.cast(pa.large_string())).combine_chunks()

@@ -175,7 +175,7 @@ class EdgeReader:
         if relation.source == relation.target:
             return not edge.incoming
         if edge.incoming:
-            raise InputError(f'"incoming" is of no use for "{key}", which connects nodes of different types.')
+            raise InputError(f'"incoming" is only for relations between nodes of one type, not for "{key}".')
         return relation.source == self.target
 
     def _number(self, node_type: str, name: str, where: str) -> int:
