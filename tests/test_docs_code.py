@@ -1,6 +1,7 @@
 """Every Python example of the docs runs as printed, in a folder with small graphs and runs under the same names."""
 
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch_geometric.data import HeteroData
 
 import fastgtn
 from fastgtn.data import NodeTask, archive, make_planted
+from fastgtn.data.tables.config import Graph, LinkTable, NodeTable, RelationTable, Task
 from fastgtn.nn import HeteroFastGTN
 from fastgtn.runs import train
 
@@ -49,6 +51,31 @@ def test_the_examples_run(page: Path, place: Path, monkeypatch: pytest.MonkeyPat
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
         BEFORE.get(f"{page.name} {number}", lambda _: None)(names)
         exec(compile(code, f"{page.name}, example {number}", "exec"), names)
+
+
+SECTIONS = {"nodes": NodeTable, "relations": RelationTable}
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in sorted(DOCS.rglob("*.md")) if "```toml" in p.read_text()], ids=lambda page: page.name
+)
+def test_the_toml_files_have_known_keys(page: Path) -> None:
+    """Whole files and parts of them: every section is one that graph.toml or a config has."""
+    for text in re.findall(r"^ *```toml\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
+        values = tomllib.loads(text)
+        if "types" in values:  # of `fastgtn data import gtn --types`
+            assert set(values) == {"types", "relations"}
+            continue
+        if "dataset" in values:
+            assert set(values) <= {"dataset", "link", "model"}, text
+            continue
+        for name, section in SECTIONS.items():
+            for one in values.pop(name, {}).values():
+                section.model_validate(one)
+        if (task := values.pop("task", None)) is not None:
+            (LinkTable if "link" in task else Task).model_validate(task)
+        Graph.model_validate(values.pop("graph", {}))
+        assert not values, text
 
 
 def _stored(_: Names) -> None:

@@ -59,6 +59,21 @@ def test_results_and_stacks_have_a_table() -> None:
     assert "<td>author ← paper</td><td>PA</td>" in unescape(fastgtn.RelationStack.from_hetero(graph)._repr_html_())
 
 
+def test_rankings_and_explanations_are_tables() -> None:
+    graph, task = make_planted("APA", authors=30, papers=40, venues=6, terms=6, features=4, seed=1)
+    result = fastgtn.fit(graph, task, {"model": {"hidden": 4}, "fit": {"epochs": 1}})
+    ranking, reasons = result.metapaths(2), result.explain(0, top=1)
+    title, head, *rows = repr(ranking).splitlines()
+    assert title == f"2 meta-paths from author; {100 * ranking.empty_weight:.1f} % stays at the node"
+    assert head.split() == ["meta-path", "contribution", "share", "lift", "p-value"]
+    assert [row.split()[:3] for row in rows] == [[p.name, f"{p.contribution:.3f}", f"{p.weight:.3f}"] for p in ranking]
+    first = reasons.reasons[0]
+    assert repr(reasons).splitlines()[2].split()[:3] == [first.path.name, f"{first.contribution:+.3f}", "author"]
+    assert repr(reasons).splitlines()[-1].split() == ["together", f"{reasons.logit:+.3f}"]
+    assert f"<td>{first.path.name}</td><td>{first.contribution:+.3f}</td>" in reasons._repr_html_()
+    assert f"<td>{ranking[0].name}</td>" in ranking._repr_html_()
+
+
 def test_names_in_tables_are_text() -> None:
     bad = "<script>alert(1)</script>"
     edges = {("a", bad, "a"): torch.tensor([[0], [1]])}

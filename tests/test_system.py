@@ -12,7 +12,7 @@ from fastgtn.errors import InputError
 
 BLOCKED = """
 import importlib, pkgutil, sys
-for other in ("torch_geometric", "numba", "optuna", "matplotlib.figure", "pyarrow", "duckdb", "typer", "torchmetrics"):
+for other in ("torch_geometric", "numba", "optuna", "matplotlib.figure", "pyarrow", "duckdb", "typer"):
     importlib.import_module(other)  # those of other projects have their own ways on Windows
 for name in ("fcntl", "resource", "msvcrt"):
     sys.modules[name] = None  # importing it raises ImportError

@@ -1,4 +1,4 @@
-"""The tutorials about tables, run as they are printed on the real tables, which are not part of the project."""
+"""The tutorials about real tables, run as they are printed on the real tables, which are not part of the project."""
 
 import csv
 import re
@@ -66,3 +66,12 @@ def test_film_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored = rows_of(tmp_path / "scored.csv")
     assert len(scored) == 116
     assert r2_score([np.mean(stars[row["node"]]) for row in scored], [float(row["predicted"]) for row in scored]) > 0.3
+
+
+def test_recommend_films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = follow("recommend-films.md", "ml100k", "films.toml", tmp_path, monkeypatch)
+    assert re.search(r"1  UFUF", printed["train --graph"])
+    assert "film Star Wars (1977)" in printed["explain runs/films-links-0"]
+    rows = rows_of(tmp_path / "recommendations.csv")
+    assert len(rows) == 10 * 943
+    assert (tmp_path / "films.html").stat().st_size > 10_000

@@ -21,7 +21,7 @@ from fastgtn.data.metrics import main_metric, named, title_of
 from fastgtn.relations import IDENTITY
 from fastgtn.runs.train import Listener
 from fastgtn.screening import Screening
-from fastgtn.training.build import Inputs
+from fastgtn.training.build import Inputs, unreached
 from fastgtn.training.loop import State
 from fastgtn.training.memory import MemoryPlan
 from fastgtn.training.prepare.decisions import Decisions
@@ -89,6 +89,8 @@ class ProgressBar(StoppableBar, Listener):
         for early in (self.screening, self.trials):
             if early is not None:
                 self.bar.remove_task(early)
+        if warning := unreached(inputs, task, config):
+            stderr.print(f"warning: {warning}", markup=False, style="yellow")
         if task.has_rare_class:
             name, share = min(zip(task.class_names, task.balance, strict=True), key=lambda pair: pair[1])
             stderr.print(
@@ -144,18 +146,20 @@ class ProgressBar(StoppableBar, Listener):
         say("graph", f"{dataset} · {stack.num_nodes:,} nodes · {named} relations{identity}")
         say("model", self.config.model.summary)
         if self.inputs.screening is not None:
-            say("start", start_line(self.inputs.screening))
+            is_start = self.config.model.model_dump().get("start") != "uniform"
+            say("start" if is_start else "screen", start_line(self.inputs.screening, is_start=is_start))
         if line := trials_line(self.inputs.decisions):
             say("trials", line)
 
 
-def start_line(screening: Screening) -> str:
-    """Where the filters start, and what that rests on."""
+def start_line(screening: Screening, *, is_start: bool = True) -> str:
+    """The screened paths, from which the filters start unless short trainings preferred uniform filters."""
     looked = f"{len(screening):,} meta-paths screened in {screening.seconds:.1f} s"
     if not screening.chosen:
         return f"uniform filters: none of the {looked} predicts the training labels better than chance"
     names = ", ".join(path.name for path in screening.chosen)
-    return f"{names} · {100 * screening.joint:.0f} % of the variance of the labels · {looked}"
+    line = f"{names} · {100 * screening.joint:.0f} % of the variance of the labels · {looked}"
+    return line if is_start else f"{line}; the filters start uniform"
 
 
 def trials_line(decisions: Decisions) -> str:
@@ -164,7 +168,7 @@ def trials_line(decisions: Decisions) -> str:
     if not tried:
         return ""
     seconds = sum(trial.seconds for trial in decisions.trials)
-    chosen = ", ".join(f"{key} = {value}" for key, value in decisions.outcome.items())
+    chosen = ", ".join(f"{key} = {value}" for key, value in decisions.outcome.items() if value != "auto")
     return f"{chosen} · the best of {len(tried)} on validation nodes, {seconds:.1f} s"
 
 

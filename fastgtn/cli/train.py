@@ -46,7 +46,8 @@ def train_command(
         str | None, typer.Option(help="Where to train: auto, cpu, cuda or mps.", autocompletion=complete.devices)
     ] = None,
     aim: Annotated[
-        str | None, typer.Option(metavar='"precision >= 0.9"', help="Choose the threshold of the rarer class for this.")
+        str | None,
+        typer.Option(metavar='"precision >= 0.9"', help="What the decision threshold of the rarer class must reach."),
     ] = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The run folder.")] = None,

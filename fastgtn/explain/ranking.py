@@ -14,6 +14,7 @@ from fastgtn.explain.plain_rule import plain_heaviest, plain_weights
 from fastgtn.explain.verdict import Learned
 from fastgtn.explain.walks import Model, own_share, walks_of
 from fastgtn.nn import Features
+from fastgtn.notebook import html_table, text_table
 from fastgtn.relations import RelationStack
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
 from fastgtn.relations.paths.search import FoundPath, PathSearch
@@ -98,6 +99,22 @@ class Ranking:
     unseen: float = 0.0
     own_contribution: float | None = None
     learned: Learned | None = None
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        judged = [("contribution", "contribution", ".3f")] if self.rule == "contribution" else []
+        columns = [*judged, ("share", "weight", ".3f"), ("lift", "lift", ".2f"), ("p-value", "p_value", ".2f")]
+        kept = [c for c in columns if any(getattr(ranked, c[1]) is not None for ranked in self.paths)]
+        values = [[(getattr(ranked, name), form) for _, name, form in kept] for ranked in self.paths]
+        cells = [["–" if value is None else format(value, form) for value, form in row] for row in values]
+        rows = [[ranked.name, *row] for ranked, row in zip(self.paths, cells, strict=True)]
+        title = f"{len(self.paths)} meta-paths from {self.target}; {100 * self.empty_weight:.1f} % stays at the node"
+        return title, ["meta-path", *(title for title, _, _ in kept)], rows
 
     def __iter__(self) -> Iterator[RankedPath]:
         return iter(self.paths)

@@ -19,6 +19,7 @@ from fastgtn.explain.linear import LinearPart
 from fastgtn.explain.ranking import RankedPath, rank_metapaths
 from fastgtn.explain.walks import backbone_of
 from fastgtn.nn import Features, NodeClassifier
+from fastgtn.notebook import html_table, text_table
 from fastgtn.relations import RelationStack
 from fastgtn.relations.paths.metapath import MetaPath
 from fastgtn.relations.paths.walks import Array
@@ -56,6 +57,27 @@ class Reasons:
     @property
     def logit(self) -> float:
         return self.logits[self.class_number]
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        parts = [(reason.path.name, reason.contribution, _shown(reason)) for reason in self.reasons]
+        parts += [("other paths", self.others, ""), ("the node itself (empty path)", self.empty, "")]
+        parts += [("the node's own features (γ)", self.own, ""), ("bias", self.bias, "")]
+        rows = [[name, f"{value:+.3f}", example] for name, value, example in [*parts, ("together", self.logit, "")]]
+        return f"logit of class {self.class_number} at node {self.node}", ["from", "adds", "heaviest instance"], rows
+
+
+def _shown(reason: Reason) -> str:
+    """The heaviest instance of a path, with nodes as types and numbers."""
+    if not reason.instances:
+        return ""
+    pairs = zip(reason.path.path.types, reason.instances[0].nodes, strict=True)
+    return " ← ".join(f"{node_type} {number}" for node_type, number in pairs)
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Train one model on a graph in memory."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from fastgtn.data import NodeTask, as_hetero
 from fastgtn.runs.result import Result
 from fastgtn.runs.schema import Schema
 from fastgtn.runs.summary import versions
-from fastgtn.training.build import Inputs, check_task
+from fastgtn.training.build import Inputs, check_task, unreached
 from fastgtn.training.fit import fit_inputs
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.memory import plan_memory
@@ -36,7 +37,10 @@ def fit(
     task = NodeTask.from_hetero(graph, seed=config.split_seed) if task is None else task
     check_task(graph, task)
     require_memory(plan_memory(graph, task, config), config)
-    inputs, config = settle(Inputs.of(graph, config), task, config)
+    inputs = Inputs.of(graph, config)
+    if warning := unreached(inputs, task, config):
+        warnings.warn(warning, UserWarning, stacklevel=2)
+    inputs, config = settle(inputs, task, config)
     trained = fit_inputs(inputs, task, config)
     record = {"dataset": str(getattr(graph, "name", "graph")), "versions": versions()}
     return Result.of(trained, graph, task, schema=Schema.of(graph, inputs, task), record=record, keeps_graph=True)

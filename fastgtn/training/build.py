@@ -16,6 +16,7 @@ from fastgtn.nn import Backbone, Features, MetaPathModel, NodeClassifier
 from fastgtn.nn.backbone import PlannedGraph
 from fastgtn.nn.backbone_options import BackboneOptions
 from fastgtn.nn.inputs.features import SparseMatrix
+from fastgtn.nn.meta_path_model import MetaPathOptions
 from fastgtn.nn.moving import moved
 from fastgtn.relations import Batch, Relation, RelationStack
 from fastgtn.relations.sampling.moments import rounded_down, seen_from
@@ -187,6 +188,16 @@ def check_task(graph: HeteroData, task: NodeTask) -> None:
         raise InputError(
             f"the task has labels of {task.target} {highest}, but the graph has {count} of them, from 0 on."
         )
+
+
+def unreached(inputs: Inputs, task: NodeTask, config: Config) -> str | None:
+    """A warning if no relation leads to the nodes that are predicted, as in a graph without reverse relations."""
+    if not isinstance(config.model, MetaPathOptions) or any(r.target == task.target for r in inputs.raw.relations):
+        return None
+    return (
+        f'no relation leads to nodes of type "{task.target}", so there is no meta-path and the model sees only their '
+        "own features: add the reverse relations with graph.reverse = true."
+    )
 
 
 def hops_seen(model: NodeClassifier) -> int | None:

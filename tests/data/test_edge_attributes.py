@@ -73,7 +73,7 @@ def test_attributes_are_never_ignored() -> None:
     with pytest.raises(InputError, match='edges of "edge" have edge_attr'):
         RelationStack.from_data(data)
     assert with_edge_features(data)["node"].x.size(0) == 2
-    with pytest.raises(InputError, match="was not made by with_edge_features"):
+    with pytest.raises(InputError, match="like needs a graph that with_edge_features has returned"):
         with_edge_features(graph, like=graph)
     graph["shop", "sold_to", "user"].edge_attr = torch.ones(3, 2)
     with pytest.raises(InputError, match=r"a row for each of its 3200 edges, not \[3, 2\]"):

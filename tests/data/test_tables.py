@@ -359,7 +359,7 @@ def test_a_column_of_names_is_not_a_feature(tmp_path: Path) -> None:
 
 
 def test_vectors_of_different_lengths_and_rare_words(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lengths from 1 to 2"):
+    with pytest.raises(InputError, match="lengths range from 1 to 2"):
         features(tmp_path, "v", '{ v = "vector" }', ["1", "1|2"])
     with pytest.raises(InputError, match="must be lists of numbers"):
         features(tmp_path, "v", '{ v = "vector" }', ["a|b", "1|2"])

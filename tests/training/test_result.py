@@ -2,6 +2,7 @@
 
 import doctest
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,20 @@ def test_fit_reads_labels_and_masks_as_datasets_of_pyg_have_them(academic: Acade
     assert result.task.kind == "single"
     assert result.evaluate(graph=graph) == result.evaluate() == result.test
     assert result.metapaths(1)[0].rank == 1
+
+
+def test_a_graph_without_reverse_relations_is_noticed() -> None:
+    """Authors write papers, and nothing leads back: the usual slip of a first graph."""
+    data = HeteroData()
+    data["author"].x, data["paper"].num_nodes = torch.eye(4), 3
+    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2, 3], [0, 0, 1, 2]])
+    task = NodeTask.from_labels("author", "single", [0, 0, 1, 1], train=[0, 2], val=[1], test=[3])
+    config = {"model": {"path_length": 2, "num_channels": 1, "start": "uniform"}, "fit": {"epochs": 1}}
+    with pytest.warns(UserWarning, match='no relation leads to nodes of type "author".* graph.reverse = true'):
+        assert not fastgtn.fit(data, task, config).metapaths(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert fastgtn.fit(data, task, config | {"graph": {"reverse": True}}).metapaths(3)[0].name == "AP"
 
 
 def test_fit_reads_a_homogeneous_graph(academic: Academic, tmp_path: Path) -> None:

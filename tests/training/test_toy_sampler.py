@@ -60,7 +60,7 @@ def test_the_estimate_of_memory_asks_it(graph_file: Path) -> None:
 
 
 def test_names_are_taken_once_and_wrong_ones_are_answered(whole: SamplerEntry) -> None:
-    with pytest.raises(InputError, match='there is a sampler "whole" already: choose another name'):
+    with pytest.raises(InputError, match='a sampler "whole" already exists: choose another name'):
         register(whole)
     with pytest.raises(InputError, match=r'batch\.sampler cannot be "wole"; did you mean "whole"'):
         quick(batch={"sampler": "wole"})

@@ -63,7 +63,7 @@ def explain_command(
     ] = False,
     node: Annotated[str | None, typer.Option(help="Explain the prediction of one node, given its id or name.")] = None,
     link: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="SOURCE TARGET", help="Of a link model: the reasons for one pair.")
+        tuple[str, str] | None, typer.Option(metavar="SOURCE TARGET", help="With a link model: explain one pair.")
     ] = None,
     export: Annotated[Format | None, typer.Option(help="Print the paths in the syntax of another program.")] = None,
     graph_out: Annotated[
