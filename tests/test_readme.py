@@ -30,7 +30,9 @@ def test_the_examples_have_ten_lines():
 
 def test_the_first_example_finds_the_planted_path(capsys):
     exec(compile(EXAMPLES[0], "README.md", "exec"), {})
-    assert "\n1 APVPA" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert re.search(r"\n3 meta-paths from author.*\nmeta-path .*\nAPVPA ", out)
+    assert "at node 5\n" in out
 
 
 def test_the_second_example_prints_the_relations_and_the_logits(capsys):

@@ -67,6 +67,7 @@ def test_the_table_names_paths_as_people_do(run_folder):
     assert "AP[cites]P" in text
     assert "author ← paper ← author" in text
     assert "over 90 nodes of type author" in text
+    assert text.splitlines()[-1].startswith(f"next    fastgtn explain {run_folder} --control")
 
 
 def test_splits_classes_channels_and_seeds_are_chosen(run_folder):

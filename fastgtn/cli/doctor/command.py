@@ -7,7 +7,7 @@ from fastgtn.cli.output import emit_json, say
 
 
 def doctor_command(as_json: AsJson = False) -> None:
-    """Show versions, threads, memory and folders, and try whether the parts work. Paste it into a bug report.
+    """Show versions, threads, memory and folders, and check whether the parts work. Paste the output into a bug report.
 
     Example: fastgtn doctor
     """

@@ -14,7 +14,7 @@ from fastgtn.cli.choose import check_folder, is_link_run
 from fastgtn.cli.data.build import Force
 from fastgtn.cli.explain.tables import show
 from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
-from fastgtn.cli.output import emit_json, stderr, stdout
+from fastgtn.cli.output import emit_json, say, stderr, stdout
 from fastgtn.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -135,6 +135,16 @@ def explain_command(
         stdout.print(text, markup=False, end="")
     else:
         show(ranking, stable, matters)
+        _say_next(run, ranking)
+
+
+def _say_next(run: Path, ranking: Ranking) -> None:
+    """The step that is missing: the control, or else the reasons for one node."""
+    learned = ranking.learned
+    if learned is not None and learned.control is None and not learned.found_nothing:
+        say("next", f"fastgtn explain {run} --control    what the choice of paths is worth")
+    else:
+        say("next", f"fastgtn explain {run} --node ID    why one node got its prediction")
 
 
 def _refuse_beside_node(options: dict[str, object]) -> None:

@@ -39,7 +39,7 @@ def predict_command(
     ] = None,
     allow_external: External = False,
     top: Annotated[
-        int, typer.Option(help="Of a link model: how many new partners of each source are written.", min=1)
+        int, typer.Option(help="With a link model: number of new partners to write for each source.", min=1)
     ] = 10,
     seed: RunSeed = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the files if they exist.")] = False,
