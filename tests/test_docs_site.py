@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import fastgtn
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -25,6 +27,12 @@ def test_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_pat
         assert not re.search(
             r"<(script|img)[^>]+src=\"https?:|<link[^>]+href=\"https?:[^>]+stylesheet", page.read_text()
         )
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    named = {line.rsplit(".", 1)[-1] for line in re.findall(r"^::: (\S+)$", pages, re.MULTILINE)}
+    assert sorted(set(fastgtn.__all__) - named) == []
 
 
 def test_roles_of_docstrings_become_plain_code():
