@@ -29,7 +29,7 @@ class LinkPath:
     """One joined meta-path of a trained model.
 
     Args:
-        weight: Its weight in the log-odds; of learned encoders, how much more it adds to links than to other pairs.
+        weight: How much more it adds to the log-odds of links than to those of other pairs, on average.
         contribution: Mean absolute part of the log-odds of the validation pairs, after subtracting its mean.
         without: What the validation score that chose the model loses if this path is left out.
         auc: ROC-AUC of the path alone on hidden training links.
@@ -104,13 +104,13 @@ class LinkResult:
         tested = {path.steps: path for path in self.screening.paths}
         rows = []
         for number, word in enumerate(self.model.words):
-            part = parts[:, 2 + number]
+            part, links = parts[:, 2 + number], self.task.val.labels > 0
             found = tested[word]
             rows.append(
                 LinkPath(
                     self.model.names[number],
                     val.paths.path(word).types,
-                    float(self.model.weights[number]),
+                    float(part[links].mean() - part[~links].mean()),
                     float(np.abs(part - part.mean()).mean()),
                     self.score - chosen_by(self.task, score_val(self.task, self.model.without(number), val)),
                     found.auc,
@@ -166,7 +166,7 @@ def choose_model(task: LinkTask, train: Described, chosen: list[int]) -> tuple[L
     tried = []
     for number, model in enumerate(fit_models(train, chosen)):
         few = replace(paths, words=model.words)
-        scores = score_val(task, model, Described(val.pairs, few, val.scores[:, : len(model.words)], val.popularity))
+        scores = score_val(task, model, val.first(few))
         tried.append((scores.get(task.select_by, scores["roc_auc"]), -number, model, scores))
     _, _, model, scores = max(tried, key=lambda one: one[:2])
     return model, scores

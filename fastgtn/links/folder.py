@@ -22,7 +22,7 @@ from fastgtn.links.settings import LinkSettings
 from fastgtn.links.task import LinkTask, task_of_archive
 from fastgtn.runs.files import read_json, write_json
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 FILE = "link.json"
 
 

@@ -20,12 +20,16 @@ from fastgtn.errors import InputError
 from fastgtn.links import LinkResult, LinkTask, fit_links, load_links
 from fastgtn.links import recommend as recommending
 from fastgtn.links.folder import LinkSettings, save
-from fastgtn.links.joined.explain import strongest
+from fastgtn.links.joined.explain import explain_link, strongest
 from fastgtn.links.joined.logistic import fit_logistic
+from fastgtn.links.joined.model import LinkModel
 from fastgtn.links.joined.paths import JoinedPaths
+from fastgtn.links.joined.shapes import SHAPES, scales_of
+from fastgtn.links.joined.supervision import describe
 from fastgtn.links.metrics import LinkTally, average_precision, first_link_rank, rank_all, roc_auc
 from fastgtn.links.negatives import Negatives
 from fastgtn.links.rivals import RIVALS
+from fastgtn.links.task import Pairs
 from fastgtn.relations import Relation, RelationStack
 from fastgtn.training.team import exchange
 
@@ -48,6 +52,8 @@ def test_matrices_are_those_of_the_relation_stack() -> None:
     graph = make_planted_links(users=20, items=15)
     graph["user", "likes", "tag"].edge_weight = torch.rand(graph["user", "likes", "tag"].edge_index.size(1)) + 0.1
     paths = JoinedPaths.of(graph, BUYS, longest=2)
+    likes = graph["user", "likes", "tag"]
+    likes.edge_weight = torch.log1p(likes.edge_weight)  # joined paths read the logarithm of weights
     stack = RelationStack.from_hetero(graph, identity=False, dtype=torch.float64).symmetrically_normalized("zero")
     for relation in stack.relations:
         rows, cols = stack.nodes_of(relation.target), stack.nodes_of(relation.source)
@@ -66,6 +72,35 @@ def test_scores_of_pairs_are_entries_of_the_product() -> None:
     for column, word in enumerate(paths.words):
         np.testing.assert_allclose(scores[:, column].reshape(30, 20), dense(paths, word), atol=1e-12)
     np.testing.assert_allclose(paths.rows(np.arange(30), weights), total, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("one_type", [False, True])
+def test_shapes_of_rows_are_those_of_pairs_and_parts_add_up(one_type: bool) -> None:
+    rng = np.random.default_rng(0)
+    graph, relation = make_planted_links(users=25, items=18), BUYS
+    if one_type:
+        graph, relation = HeteroData(), Relation("d", "with", "d")
+        graph["d"].num_nodes, graph["c"].num_nodes = 20, 8
+        graph["d", "with", "d"].edge_index = torch.from_numpy(rng.integers(20, size=(2, 60)))
+        graph["c", "of", "d"].edge_index = torch.stack([torch.randint(8, (50,)), torch.randint(20, (50,))])
+    paths = JoinedPaths.of(graph, relation, longest=3)
+    sizes = [int(graph[kind].num_nodes or 0) for kind in (relation.source, relation.target)]
+    u, i = (a.ravel() for a in np.meshgrid(*map(np.arange, sizes), indexing="ij"))
+    scores, ends = paths.scores(u, i), paths.ends(u, i)
+    scales = scales_of(scores, ends)
+    weights = rng.normal(size=(len(paths), len(SHAPES)))
+    model = LinkModel(relation, paths.words, tuple(paths.names()), weights, scales, 0.3, -1.0, 0.1)
+    popularity = rng.random(sizes[1])
+    logits = model.logits(describe(Pairs(u, i, np.zeros(len(u))), paths, popularity)).reshape(sizes)
+    np.testing.assert_allclose(model.rows(paths, popularity, np.arange(sizes[0])), logits, rtol=1e-4, atol=1e-4)
+    s, n = scores[:, 0], ends[:, 0]
+    by_hand = [s, np.log1p(s / s[s > 0].mean()), s > 0, np.log1p(s * n / (s * n)[s > 0].mean())]
+    np.testing.assert_allclose(model.path_parts(scores, ends)[:, 0], weights[0] @ np.array(by_hand, float), atol=1e-10)
+    reasons = explain_link(model, paths, popularity, 3, 5)
+    assert reasons.logit == pytest.approx(logits[3, 5], abs=1e-10)
+    assert LinkModel.from_json(json.loads(json.dumps(model.to_json()))).logits(
+        describe(Pairs(u, i, np.zeros(len(u))), paths, popularity)
+    ) == pytest.approx(logits.ravel(), abs=1e-12)
 
 
 def test_the_direct_step_is_not_among_the_paths() -> None:
@@ -189,7 +224,7 @@ def test_a_saved_model_answers_the_same(result: LinkResult, tmp_path: Path) -> N
     pairs = result.task.test
     np.testing.assert_allclose(loaded.predict(pairs.source, pairs.target), result.predict(pairs.source, pairs.target))
     assert loaded.facts() == result.facts()
-    (tmp_path / "run" / "link.json").write_text('{"format_version": 2, "settings": {}}')
+    (tmp_path / "run" / "link.json").write_text('{"format_version": 3, "settings": {}}')
     with pytest.raises(InputError, match="is damaged"):
         load_links(tmp_path / "run")
 
@@ -250,7 +285,8 @@ def test_pairs_without_direction_have_one_score() -> None:
     model = result.model
     words = JoinedPaths.of(graph, result.task.relation, longest=3).words[:4]
     names = tuple(f"path {number}" for number in range(len(words)))
-    forced = replace(model, words=words, names=names, weights=np.array([1.0, -2.0, 0.5, 3.0]), popularity=0.7)
+    weights, scales = rng.normal(size=(len(words), len(SHAPES))), np.full((len(words), 2), 0.3)
+    forced = replace(model, words=words, names=names, weights=weights, scales=scales, popularity=0.7)
     result = replace(result, model=forced)
     u, v = (a.ravel() for a in np.meshgrid(np.arange(40), np.arange(40), indexing="ij"))
     scores = result.predict(u, v).reshape(40, 40)

@@ -10,7 +10,7 @@ from fastgtn.errors import InputError
 from fastgtn.links import LinkTask, Pairs, fit_links
 from fastgtn.links.edges import both_directions, contains, hidden_from, pair_keys
 from fastgtn.links.joined.paths import JoinedPaths
-from fastgtn.links.joined.supervision import held_out
+from fastgtn.links.joined.supervision import held_out, held_out_parts
 from fastgtn.links.learned.graphs import LinkGraphs
 from fastgtn.links.learned.options import encoder_config
 from fastgtn.links.negatives import Negatives
@@ -87,13 +87,20 @@ def test_a_split_by_time_keeps_the_latest_links_for_the_test(graph: HeteroData) 
 
 def test_a_link_is_never_described_by_a_graph_that_holds_it(graph: HeteroData) -> None:
     task = LinkTask.from_graph(graph, "buys", seed=0)
-    described = held_out(task, longest=3, seed=0)
+    parts = held_out_parts(task, longest=3, seed=0)
     both, reverses = both_directions(task.graph)
     step = reverses[Relation("user", "buys", "item")]
-    matrix = described.paths.matrices[list(both.edge_types).index(tuple(step))]
-    pairs = described.pairs
-    positive = pairs.labels > 0
-    assert not np.asarray(matrix[pairs.source[positive], pairs.target[positive]]).any()
+    for described in parts:
+        matrix = described.paths.matrices[list(both.edge_types).index(tuple(step))]
+        assert matrix.nnz
+        assert not np.asarray(matrix[tuple(described.pairs.links)]).any()
+    hidden = np.concatenate([described.pairs.links for described in parts], axis=1)
+    assert len(parts) == 4
+    assert len(np.unique(pair_keys(hidden, task.num_targets))) == hidden.shape[1]  # each link is hidden once
+    assert held_out(task, longest=3, seed=0).scores.shape == (
+        sum(map(len, (p.pairs for p in parts))),
+        len(parts[0].paths),
+    )
 
 
 def test_a_graph_whose_only_information_is_the_edge_itself_gives_chance() -> None:

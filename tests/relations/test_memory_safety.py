@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastgtn import InputError
-from fastgtn.links.joined.paths import _pair_dots
+from fastgtn.links.joined.dots import pair_dots
 from fastgtn.nn.baselines.parts.random_walks import WalkGraph, random_walks
 from fastgtn.relations import NeighborSampler, RelationStack
 from fastgtn.relations.kernels.attention import attend, edge_dots, edge_sums
@@ -157,9 +157,9 @@ def test_walks_nearest_neighbours_and_pairs_stay_within_their_nodes():
         largest_products(torch.randn(5, 3), 2, rows=torch.tensor([-1, 2]))
     matrix = sp.identity(3, format="csr")
     with pytest.raises(InputError, match=r"nodes must lie in 0 … 2, but span 0 … 3"):
-        _pair_dots(matrix, matrix, np.array([0, 3]), np.array([0, 1]))
+        pair_dots(matrix, matrix, np.array([0, 3]), np.array([0, 1]))
     with pytest.raises(InputError, match="got 2 sources and 1 targets"):
-        _pair_dots(matrix, matrix, np.array([0, 1]), np.array([0]))
+        pair_dots(matrix, matrix, np.array([0, 1]), np.array([0]))
 
 
 def test_attention_refuses_nodes_that_do_not_exist():

@@ -46,15 +46,16 @@ def explain_link(
 ) -> LinkReasons:
     """Decompose the log-odds of one pair, the largest parts first."""
     u, i = np.array([source]), np.array([target])
-    scores = paths.scores(u, i, model.words)[0]
+    strengths = paths.scores(u, i, model.words)
+    added = model.path_parts(strengths, paths.ends(u, i, model.words))[0]
     reasons = [
         LinkReason(
             name,
             paths.path(word).types,
-            float(weight * score),
-            strongest(paths, word, source, target, top=instances) if score else (),
+            float(part),
+            strongest(paths, word, source, target, top=instances) if strength else (),
         )
-        for name, word, weight, score in zip(model.names, model.words, model.weights, scores, strict=True)
+        for name, word, part, strength in zip(model.names, model.words, added, strengths[0], strict=True)
     ]
     ends = popularity[target] + popularity[source] if paths.is_within_one_type else popularity[target]
     popular = float(model.popularity * ends)

@@ -16,9 +16,9 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
 from fastgtn.links.edges import Array, both_directions
+from fastgtn.links.joined.dots import pair_dots
+from fastgtn.links.joined.shapes import shaped
 from fastgtn.relations import Relation
-from fastgtn.relations.kernels.compile import kernel, run_ranges
-from fastgtn.relations.kernels.team import on_team
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
 
 Word = tuple[int, ...]  # numbers of relations, from the source outwards
@@ -32,6 +32,7 @@ class JoinedPaths:
 
     Args:
         matrices: Per relation of the stack the normalised matrix, rows where a walk stands, columns where it goes.
+            Weights enter by their logarithm, since counts of events spread over several orders of magnitude.
         words: The paths, shortest first.
         left_out: Paths that were not looked at because a half of them would be too large.
         reverses: Which relation is the reverse of which.
@@ -118,8 +119,47 @@ class JoinedPaths:
                 matrix = self.product(near)
                 out[:, column] = np.asarray(matrix[source, target]).ravel() if len(source) else 0.0
                 continue
-            out[:, column] = _pair_dots(self.product(near), self.backwards(far), source, target)
+            out[:, column] = pair_dots(self.product(near), self.backwards(far), source, target)
         return out
+
+    def ends(self, source: Array, target: Array, words: tuple[Word, ...] | None = None) -> Array:
+        r"""For each pair and path :math:`\sqrt{n_u n_i}`, n the edges of an end along the path, [pairs, paths]."""
+        both = [self._end_sizes(word) for word in (self.words if words is None else words)]
+        columns = [left[source] * right[target] for left, right in both]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(source), 0))
+
+    def _end_sizes(self, word: Word) -> tuple[Array, Array]:
+        """The root of the number of edges of each source in the first step, and of each target in the last one."""
+        first, last = self.product(word[:1]), self.backwards(word[-1:])
+        sizes = [np.sqrt(np.diff(matrix.indptr)) for matrix in (first, last)]
+        if self.is_within_one_type:  # a pair without direction: both nodes are both ends
+            sizes = [np.sqrt(sizes[0] * sizes[1])] * 2
+        return sizes[0], sizes[1]
+
+    def shaped_rows(self, source: Array, weights: Array, scales: Array) -> Array:
+        """The sum over all paths of their shapes for some sources and every target, [sources, targets].
+
+        Args:
+            weights: One weight per path and shape, [paths, 4].
+            scales: See :func:`fastgtn.links.joined.shapes.scales_of`.
+        """
+        total: Array | None = None
+        for word, mine, scale in zip(self.words, weights, scales, strict=True):
+            strength = self._row_strength(source, word)
+            left, right = self._end_sizes(word)
+            row = np.repeat(np.arange(len(source)), np.diff(strength.indptr))
+            ends = left[source[row]] * right[strength.indices]
+            values = shaped(strength.data[:, None], ends[:, None], scale[None])[:, 0] @ mine
+            part = sp.csr_matrix((values.astype(np.float32), strength.indices, strength.indptr), strength.shape)
+            total = part.toarray() if total is None else total + part.toarray()
+        assert total is not None
+        return total
+
+    def _row_strength(self, source: Array, word: Word) -> Any:
+        """The strength of one path for some sources and every target, as a sparse matrix."""
+        ways = [word, self.reversed_word(word)] if self.is_within_one_type else [word]
+        parts = [_continued(self.product(cut(way)[0])[source], self, cut(way)[1]) for way in ways]
+        return (sum(parts[1:], parts[0]) / len(parts)).tocsr()
 
     def rows(self, source: Array, weights: Array) -> Array:
         """The weighted sum over all paths for some sources and every target, [sources, targets]."""
@@ -135,9 +175,13 @@ class JoinedPaths:
                 part = self.product(near)[source] * weight
                 by_end[far] = part if far not in by_end else by_end[far] + part
         for far, part in by_end.items():
-            product = part if not far else part @ self.product(far)
+            product = _continued(part, self, far)
             total += product.toarray() if sp.issparse(product) else product
         return total
+
+
+def _continued(part: Any, paths: JoinedPaths, far: Word) -> Any:
+    return part @ paths.product(far) if far else part
 
 
 def cut(word: Word) -> tuple[Word, Word]:
@@ -171,11 +215,14 @@ def _affordable(word: Word, matrices: tuple[Any, ...]) -> bool:
 
 
 def normalized_matrix(graph: HeteroData, relation: Relation) -> Any:
-    r"""One relation as a sparse matrix :math:`D^{-1/2} A D'^{-1/2}`: row i holds the edges that end at node i."""
+    r"""One relation as a sparse matrix :math:`D^{-1/2} A D'^{-1/2}`: row i holds the edges that end at node i.
+
+    The entries of A are :math:`\log(1 + w)` where edges have weights w.
+    """
     store = graph[tuple(relation)]
     cols, rows = store.edge_index.numpy()
     weight = store.get("edge_weight")
-    values = np.ones(len(rows)) if weight is None else weight.double().numpy()
+    values = np.ones(len(rows)) if weight is None else np.log1p(weight.double().numpy().clip(min=-0.5))
     if len(values) and values.min() < 0:
         raise InputError(
             f'the relation "{relation}" has negative weights; joined meta-paths need weights of at least 0.'
@@ -185,68 +232,3 @@ def normalized_matrix(graph: HeteroData, relation: Relation) -> Any:
     scales = [np.asarray(matrix.sum(axis)).ravel() for axis in (1, 0)]
     left, right = (np.where(total > 0, np.where(total > 0, total, 1.0) ** -0.5, 0.0) for total in scales)
     return (sp.diags(left) @ matrix @ sp.diags(right)).tocsr()
-
-
-def _pair_dots(left: Any, right: Any, source: Array, target: Array) -> Array:
-    out = np.zeros(len(source))
-    u, i = source.astype(np.int64), target.astype(np.int64)
-    for nodes, matrix in ((u, left), (i, right)):
-        if len(nodes) and not 0 <= nodes.min() <= nodes.max() < matrix.shape[0]:
-            raise InputError(f"nodes must lie in 0 … {matrix.shape[0] - 1}, but span {nodes.min()} … {nodes.max()}.")
-    if not len(u) == len(i) == len(out):
-        raise InputError(f"each pair needs a source and a target, but got {len(u)} sources and {len(i)} targets.")
-    arrays = (left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
-    run_ranges(_dots, _all_dots, len(u), *arrays, u, i, out)
-    return out
-
-
-@kernel
-def _dots(
-    first: int,
-    last: int,
-    ptr_a: Array,
-    col_a: Array,
-    val_a: Array,
-    ptr_b: Array,
-    col_b: Array,
-    val_b: Array,
-    u: Array,
-    i: Array,
-    out: Array,
-) -> None:
-    """Inner products of sorted sparse rows: each entry of the shorter one is looked up in the longer one."""
-    for n in range(first, last):
-        a, end_a = ptr_a[u[n]], ptr_a[u[n] + 1]
-        b, end_b = ptr_b[i[n]], ptr_b[i[n] + 1]
-        if end_a - a <= end_b - b:
-            out[n] = _looked_up(col_a, val_a, a, end_a, col_b, val_b, b, end_b)
-        else:
-            out[n] = _looked_up(col_b, val_b, b, end_b, col_a, val_a, a, end_a)
-
-
-@kernel
-def _all_dots(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_dots, threads, count, arguments)
-
-
-@kernel
-def _looked_up(
-    col: Array, val: Array, at: int, end: int, long_col: Array, long_val: Array, low: int, long_end: int
-) -> float:
-    """Walk along the short row and find its columns in what is left of the long one by doubling steps."""
-    total = 0.0
-    while at < end and low < long_end:
-        wanted, step = col[at], 1
-        while low + step < long_end and long_col[low + step] <= wanted:
-            step *= 2
-        high = min(low + step, long_end)
-        while low < high:  # the first entry that is not before the wanted column
-            middle = (low + high) // 2
-            if long_col[middle] < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        if low < long_end and long_col[low] == wanted:
-            total += val[at] * long_val[low]
-        at += 1
-    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from fastgtn.links.task import LinkTask, Pairs
 
 HELD_OUT = 0.1  # share of the training links that are hidden and learned from at a time
 MOST_LINKS = 10_000
+ENOUGH_LINKS, MOST_FOLDS = 5_000, 4  # with fewer links, several parts are hidden one after the other
+FOLD_SEEDS = 1_000_003  # between the seeds of the negatives of two parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,23 +24,51 @@ class Described:
     pairs: Pairs
     paths: JoinedPaths
     scores: Array  # [pairs, paths]
+    ends: Array  # [pairs, paths]: the root of the product of the edges of both ends
     popularity: Array  # [pairs]: log(1 + links of the target)
+
+    def first(self, paths: JoinedPaths) -> Described:
+        """The same pairs with only the first paths."""
+        few = len(paths)
+        return replace(self, paths=paths, scores=self.scores[:, :few], ends=self.ends[:, :few])
 
 
 def held_out(task: LinkTask, *, longest: int, seed: int) -> Described:
+    """Training links and as many other pairs, each described by a graph from which the links are hidden."""
+    parts = held_out_parts(task, longest=longest, seed=seed)
+    pairs = Pairs(*(np.concatenate([getattr(p.pairs, name) for p in parts]) for name in ("source", "target", "labels")))
+    values = [np.concatenate([getattr(p, name) for p in parts]) for name in ("scores", "ends", "popularity")]
+    return Described(pairs, parts[0].paths, *values)
+
+
+def held_out_parts(task: LinkTask, *, longest: int, seed: int) -> list[Described]:
     """Hide some training links, and describe them and as many other pairs by the paths of the remaining graph.
 
-    A link is never described by a graph that contains it, in either direction.
+    A link is never described by a graph that contains it, in either direction. Where links are few, this is done
+    with several parts of them.
     """
-    rng = np.random.default_rng([seed, 0x0DD])
     count = task.train.shape[1]
-    chosen = rng.permutation(count)[: max(1, min(MOST_LINKS, round(HELD_OUT * count)))]
-    links = task.train[:, np.sort(chosen)]
-    rest = np.delete(task.train, chosen, axis=1)
+    order = np.random.default_rng([seed, 0x0DD]).permutation(count)
+    size = max(1, min(MOST_LINKS, round(HELD_OUT * count)))
+    parts: list[Described] = []
+    for fold in range(min(MOST_FOLDS, -(-ENOUGH_LINKS // size), count // size)):
+        hidden = order[fold * size : (fold + 1) * size]
+        words = parts[0].paths.words if parts else None
+        parts.append(_described_without(task, hidden, longest=longest, words=words, seed=seed + fold * FOLD_SEEDS))
+    return parts
+
+
+def _described_without(
+    task: LinkTask, hidden: Array, *, longest: int, words: tuple[Word, ...] | None, seed: int
+) -> Described:
+    """Some training links and as many other pairs, described by the graph without these links."""
+    links = task.train[:, np.sort(hidden)]
+    rest = np.delete(task.train, hidden, axis=1)
     graph = hidden_from(task.graph, task.relation, links)
     negatives = Negatives.of(task.graph, task.relation, task.train, kind=task.negatives)
     pairs = Pairs.of(links, negatives.like(links, seed=seed))
-    return describe(pairs, JoinedPaths.of(graph, task.relation, longest=longest), popularity_of(task, rest))
+    paths = JoinedPaths.of(graph, task.relation, longest=longest, words=words)
+    return describe(pairs, paths, popularity_of(task, rest), words)
 
 
 def describe(pairs: Pairs, paths: JoinedPaths, popularity: Array, words: tuple[Word, ...] | None = None) -> Described:
@@ -47,7 +77,7 @@ def describe(pairs: Pairs, paths: JoinedPaths, popularity: Array, words: tuple[W
     popular = popularity[pairs.target]
     if paths.is_within_one_type:  # a pair without direction: both ends count
         popular = popular + popularity[pairs.source]
-    return Described(pairs, paths, scores, popular)
+    return Described(pairs, paths, scores, paths.ends(pairs.source, pairs.target, words), popular)
 
 
 def popularity_of(task: LinkTask, links: Array) -> Array:
