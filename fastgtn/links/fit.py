@@ -29,7 +29,8 @@ class LinkPath:
     """One joined meta-path of a trained model.
 
     Args:
-        weight: How much more it adds to the log-odds of links than to those of other pairs, on average.
+        weight: What it adds to the log-odds of a pair that it joins, on average; negative if it speaks against links.
+            Of learned encoders, how much more it adds to links than to other pairs.
         contribution: Mean absolute part of the log-odds of the validation pairs, after subtracting its mean.
         without: What the validation score that chose the model loses if this path is left out.
         auc: ROC-AUC of the path alone on hidden training links.
@@ -104,13 +105,13 @@ class LinkResult:
         tested = {path.steps: path for path in self.screening.paths}
         rows = []
         for number, word in enumerate(self.model.words):
-            part, links = parts[:, 2 + number], self.task.val.labels > 0
+            part, joined = parts[:, 2 + number], val.scores[:, number] > 0
             found = tested[word]
             rows.append(
                 LinkPath(
                     self.model.names[number],
                     val.paths.path(word).types,
-                    float(part[links].mean() - part[~links].mean()),
+                    float(part[joined].mean()) if joined.any() else 0.0,
                     float(np.abs(part - part.mean()).mean()),
                     self.score - chosen_by(self.task, score_val(self.task, self.model.without(number), val)),
                     found.auc,

@@ -153,6 +153,21 @@ def test_the_planted_path_comes_first(path: str) -> None:
         assert first.p_value <= 0.05
 
 
+def test_a_path_that_joins_other_pairs_has_a_negative_weight() -> None:
+    """Users are linked to what no friend has: the path over friends speaks against a link."""
+    rng = np.random.default_rng(0)
+    graph = HeteroData()
+    graph["u"].num_nodes, graph["i"].num_nodes, graph["g"].num_nodes = 60, 40, 4
+    groups, kinds = rng.integers(4, size=60), rng.integers(4, size=40)
+    u, i = np.nonzero((groups[:, None] != kinds) & (rng.random((60, 40)) < 0.3))
+    graph["u", "buys", "i"].edge_index = torch.from_numpy(np.stack([u, i]))
+    graph["u", "in", "g"].edge_index = torch.from_numpy(np.stack([np.arange(60), groups]))
+    graph["g", "of", "i"].edge_index = torch.from_numpy(np.stack([kinds, np.arange(40)]))
+    paths = {path.name: path for path in fit_links(LinkTask.from_graph(graph, "buys")).metapaths()}
+    assert paths["UGI"].weight < 0
+    assert paths["UGI"].auc < 0.5
+
+
 def test_links_by_chance_are_said_to_be_chance() -> None:
     task = LinkTask.from_graph(make_planted_links(noise=1.0, seed=4), "buys")
     fitted = fit_links(task)
