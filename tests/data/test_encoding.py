@@ -35,6 +35,12 @@ KINDS = {
     "flags": (["0", "1"] * 30, "number"),
     "few codes": (["10", "20", "40"] * 30, "code"),
     "counts": (["0"] * 50 + ["1"] * 30 + ["2"] * 10 + ["3"] * 2, "number"),
+    "counts that rise and fall": (
+        [str(k) for k, n in enumerate([9, 40, 70, 90, 60, 30, 8, 1]) for _ in range(n)],
+        "number",
+    ),
+    "codes of equal frequency": ([str(1 + i % 8) for i in range(240)], "code"),
+    "few long texts": (["cash at the desk of a bank", "card of a customer"] * 30, "category"),
     "missing words": (["1.5", "?", "2", "NA"], "number"),
     "dates": (["2024-01-31", "", "2024-05-01 12:30:00"], "date"),
     "few words": (["red", "blue", "red"], "category"),
@@ -90,6 +96,15 @@ def test_long_tails_take_the_logarithm(tmp_path: Path) -> None:
     torch.testing.assert_close(made["c"], expected)
     build(tmp_path, '{ c = { kind = "number", log = false } }', values)
     assert made["c"].max() > 10
+
+
+def test_gaps_and_zeros_do_not_set_the_scale(tmp_path: Path) -> None:
+    seen = [str(1000 + 10 * i) for i in range(20)]
+    with pytest.warns(UserWarning, match="are missing"):
+        build(tmp_path, '["c"]', seen + [""] * 180)
+    assert made["c"][:20].std(correction=0) == pytest.approx(1, abs=1e-5)
+    column = build(tmp_path, '["c"]', seen + ["0"] * 1980).nodes["t"].columns[0]
+    assert "logarithm" not in column.why  # most rows have nothing; the others are alike
 
 
 def test_dates_are_age_year_and_cycles(tmp_path: Path) -> None:

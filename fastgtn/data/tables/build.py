@@ -15,7 +15,6 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import AsOf, GraphConfig, LinkTable, NodeTable, RelationTable, Task, read_config
-from fastgtn.data.tables.edge_features import EdgeEncoding, fit_edges, summaries
 from fastgtn.data.tables.encoders import Encoded
 from fastgtn.data.tables.encoding import (
     Encoding,
@@ -30,6 +29,7 @@ from fastgtn.data.tables.ids import NodeIds, node_ids
 from fastgtn.data.tables.problems import Problems
 from fastgtn.data.tables.relations import EdgeRows, SplitEncoding, fit_split, parts_of, rows_where, weights_of
 from fastgtn.data.tables.source import Tables
+from fastgtn.data.tables.summaries import Summaries
 from fastgtn.data.tables.task import node_task
 from fastgtn.data.tables.times import Clock, Horizon, moments, require_moments
 from fastgtn.data.task import NodeTask
@@ -82,11 +82,9 @@ class _Builder:
         self.ids: dict[str, NodeIds] = {}
         self.encodings: dict[str, TypeEncoding] = {}
         self.encoded: dict[str, list[Encoded]] = {}
-        self.summaries: dict[str, dict[str, dict[str, Array]]] = {name: {} for name in config.nodes}
-        self.edges: dict[str, EdgeEncoding] = {}
         self.splits: dict[str, SplitEncoding] = {}
         self.clock = Clock()
-        self.horizon: Horizon | None = None
+        self.summaries = Summaries(config, like, self.clock)
 
     def build(self) -> tuple[HeteroData, NodeTask | None]:
         config, graph = self.config, self.graph
@@ -106,7 +104,7 @@ class _Builder:
         self.problems.raise_any()
         for name in config.nodes:
             self._join_features(name)
-        encoding = Encoding(nodes=self.encodings, edges=self.edges, splits=self.splits)
+        encoding = Encoding(nodes=self.encodings, edges=self.summaries.edges, splits=self.splits)
         if task is not None:
             encoding = encoding.model_copy(update={"task_kind": task.kind, "class_names": task.class_names})
         graph.encoding = (self.like or encoding).to_json()
@@ -131,7 +129,7 @@ class _Builder:
             if found is not None:
                 labelled[torch.cat([found.train.nodes, found.val.nodes, found.test_nodes]).numpy()] = True
                 require_moments(own, labelled)
-            self.horizon = Horizon(task.target, own, labelled)
+            self.summaries.horizon = Horizon(task.target, own, labelled)
         return found
 
     def _link_task(self, task: LinkTable) -> dict[str, str]:
@@ -156,15 +154,17 @@ class _Builder:
             self.encodings[name] = known = self.like.nodes[name]
             own = tuple(column for column in known.columns if column.relation is None)
             self.encoded[name] = apply_columns(table, own, self.problems, where=where)
+            self.summaries.keep(name, table, own)
             return table
         columns, self.encoded[name] = fit_columns(table, nodes.feature_columns, self.problems, where=where)
         id_type: Literal["integer", "text"] = "integer" if ids.is_integer else "text"
         self.encodings[name] = TypeEncoding(id_type=id_type, is_sparse=False, columns=columns)
+        self.summaries.keep(name, table, columns)
         return table
 
     def _join_features(self, name: str) -> None:
         """Put the columns of the node table and the summaries of its edges side by side."""
-        where, known, found = f"nodes.{name}", self.encodings[name], self.summaries[name]
+        where, known, found = f"nodes.{name}", self.encodings[name], self.summaries.found[name]
         encoded, layout = self.encoded[name], None if self.like is None else known.is_sparse
         if self.like is not None:
             of_edges = tuple(column for column in known.columns if column.relation is not None)
@@ -175,9 +175,9 @@ class _Builder:
             known = known.model_copy(update={"columns": (*known.columns, *(column for column, _ in fitted))})
         if encoded:
             self.graph[name].x = joined(encoded, what=f"[{where}]: features", is_sparse=layout)
-        if self.horizon is not None and name == self.horizon.target and found:
+        if self.summaries.horizon is not None and name == self.summaries.horizon.target and found:
             store = self.graph[name]
-            store.time = torch.from_numpy(self.horizon.born(store.time.numpy() if "time" in store else None))
+            store.time = torch.from_numpy(self.summaries.horizon.born(store.time.numpy() if "time" in store else None))
         is_sparse = bool(encoded) and self.graph[name].x.layout != torch.strided
         self.encodings[name] = known.model_copy(update={"is_sparse": is_sparse})
 
@@ -187,9 +187,7 @@ class _Builder:
         table, source, target = self._read_relation(relation, where)
         times = self.clock.read(table, relation.time_column, where)
         edges = EdgeRows(source, target, weights_of(table, relation, where), times)
-        if relation.feature_columns:
-            self.edges[name] = known.edges[name] if known and name in known.edges else fit_edges(table, relation, where)
-            self._summarise(name, table, edges)
+        self.summaries.add(name, table, edges, self._node_times)
         split = known.splits.get(name) if known else fit_split(table, relation, where)
         if split is None:
             self._set_relation(name, relation, edges)
@@ -199,26 +197,10 @@ class _Builder:
         for k, part in enumerate(split.names):
             self._set_relation(f"{name} {part}", relation, edges.take(np.flatnonzero(parts == k)))
 
-    def _summarise(self, name: str, table: pa.Table, edges: EdgeRows) -> None:
-        """Columns of edges as features of the nodes at both ends, from the rows before the moments of the task."""
-        relation, where, times = self.config.relations[name], f"relations.{name}", edges.time
-        for end, nodes in ((relation.source, edges.source), (relation.target, edges.target)):
-            count, rows, now = len(self.ids[end.type]), np.arange(len(nodes)), None
-            if self.horizon is not None:
-                rows = self.horizon.visible(end.type, count, nodes, times, f"[{where}]")
-                now = self.horizon.limits(end.type, count) if self.clock.unit == "dates" else None
-            found = summaries(
-                table.take(pa.array(rows)),
-                self.edges[name],
-                nodes[rows],
-                count,
-                times=None if times is None else times[rows],
-                where=where,
-                now=now,
-            )
-            is_loop = relation.source.type == relation.target.type
-            title = f"{name}_out" if is_loop and end == relation.source else name
-            self.summaries[end.type][title] = found
+    @property
+    def _node_times(self) -> dict[str, Array]:
+        """When nodes came to be, for the types that say so."""
+        return {name: self.graph[name].time.numpy() for name in self.ids if "time" in self.graph[name]}
 
     def _read_relation(self, relation: RelationTable, where: str) -> tuple[pa.Table, Array, Array]:
         """The table, and the node numbers of its two ends."""
@@ -240,7 +222,7 @@ class _Builder:
 
     def _set_relation(self, name: str, relation: RelationTable, edges: EdgeRows) -> None:
         ends = (relation.source.type, relation.target.type)
-        edges = edges.merged(len(self.ids[ends[1]]), keep_times=self.horizon is not None)
+        edges = edges.merged(len(self.ids[ends[1]]), keep_times=self.summaries.horizon is not None)
         edges.store(self.graph, (ends[0], name, ends[1]))
         if self.config.graph.reverse if relation.reverse is None else relation.reverse:
             edges.store(self.graph, (ends[1], f"rev_{name}", ends[0]), flipped=True)

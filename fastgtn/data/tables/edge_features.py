@@ -30,9 +30,14 @@ class EdgeColumn(Section):
 
 
 class EdgeEncoding(Section):
-    """What was fitted on one edge table."""
+    """What was fitted on one edge table.
+
+    Args:
+        many: Set where the columns are those of the nodes at this end, each of which belongs to one node of the other.
+    """
 
     columns: tuple[EdgeColumn, ...]
+    many: Literal["source", "target"] | None = None
     time: str | None = None
     time_format: str | None = None
 
@@ -49,7 +54,7 @@ def fit_edges(table: pa.Table, relation: RelationTable, where: str) -> EdgeEncod
         kind = feature.kind or infer_kind(name, table[name], what)[0]
         kind = "category" if kind == "code" else kind
         if kind == "number" or kind == "date" or kind == "category":
-            columns.append(_fit_column(table[name], name, kind, feature.format, what))
+            columns.append(fit_column(table[name], name, kind, feature.format, what))
         else:
             raise InputError(f'{what} is of kind "{kind}"; of edges numbers, categories and dates are summarised.')
     time = relation.time_column
@@ -58,7 +63,8 @@ def fit_edges(table: pa.Table, relation: RelationTable, where: str) -> EdgeEncod
     return EdgeEncoding(columns=tuple(columns), time=time.column, time_format=time.format)
 
 
-def _fit_column(column: pa.ChunkedArray, name: str, kind: EdgeKind, date_format: str | None, what: str) -> EdgeColumn:
+def fit_column(column: pa.ChunkedArray, name: str, kind: EdgeKind, date_format: str | None, what: str) -> EdgeColumn:
+    """The latest of dates, and the values of a category, of which the commonest ones are kept."""
     if kind == "date":
         seconds = seconds_of(column, date_format, what)
         return EdgeColumn(column=name, kind=kind, format=date_format, latest=float(np.nanmax(seconds)))
@@ -107,6 +113,11 @@ def summaries(
         numbers = grouped(table_columns.numbers_or_nan(values, what), nodes, num_nodes, times)
         found |= {f"{column.column}.{name}": each for name, each in numbers.items()}
     return found
+
+
+def is_total(name: str) -> bool:
+    """Whether a summary is a count or a sum, which is 0 for a node without rows."""
+    return name == "count" or name.endswith(".sum") or "=" in name
 
 
 def grouped(values: Array, nodes: Array, num_nodes: int, times: Array | None) -> dict[str, Array]:

@@ -15,7 +15,7 @@ from fastgtn.data.feature_matrix import feature_tensor, laid_out_tensor
 from fastgtn.data.tables import columns as table_columns
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import Feature
-from fastgtn.data.tables.edge_features import EdgeEncoding
+from fastgtn.data.tables.edge_features import EdgeEncoding, is_total
 from fastgtn.data.tables.encoders import Encoded, Encoder, fit_encoder
 from fastgtn.data.tables.encoders.kinds import infer_kind
 from fastgtn.data.tables.problems import Problems
@@ -148,7 +148,7 @@ def fit_columns(
 
 
 def fit_summaries(found: Mapping[str, Mapping[str, Array]], *, where: str) -> list[tuple[ColumnEncoding, Encoded]]:
-    """Encoders for the summaries of edges, by relation and column; nodes without an edge are marked by the count."""
+    """Encoders for summaries, by relation and column: nodes without rows get 0 for totals, else the median."""
     fitted = []
     for relation, columns in found.items():
         for name, values in columns.items():
@@ -156,7 +156,7 @@ def fit_summaries(found: Mapping[str, Mapping[str, Array]], *, where: str) -> li
             column = pa.chunked_array([pa.array(values, from_pandas=True)])
             if column.null_count == len(column):
                 continue
-            encoder = fit_encoder(column, Feature(kind="number", fill=0.0), what)
+            encoder = fit_encoder(column, Feature(kind="number", fill=0.0 if is_total(name) else "median"), what)
             encoded = encoder.encode(column, what)
             why = "summary of edges" + (", logarithm: a long tail" if getattr(encoder, "is_log", False) else "")
             each = ColumnEncoding(

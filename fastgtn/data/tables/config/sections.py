@@ -115,6 +115,8 @@ class RelationTable(Source):
 
     Args:
         features: Columns that are summarised to both ends as features of the nodes.
+        summarize: Whether the feature columns of a table whose rows belong to one node each are summarised to that
+            node; by default where the node has features, or is the target of the task.
         split: A column whose values, or ranges, become a relation each.
         time: A column of dates or numbers that says when an edge came to be.
         where: Only the rows for which this holds are edges: a column, a comparison and a value, as in "rating >= 4".
@@ -125,6 +127,7 @@ class RelationTable(Source):
     weight: str | None = None
     reverse: bool | None = None
     features: list[str] | dict[str, FeatureKind | Feature] = []
+    summarize: bool | None = None
     split: str | SplitBy | None = None
     time: str | TimeColumn | None = None
     where: str | None = None

@@ -7,12 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastgtn.data.tables import columns as table_columns
+from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import FeatureKind
 from fastgtn.data.tables.encoders.date import looks_like_dates
 from fastgtn.errors import InputError
 
 TEXT_FROM_WORDS = 3.0  # on average per value; fewer are a category
 MANY_CATEGORIES = 100
+FEW_TEXTS = 50  # different texts of any length, each in 20 rows on average, are a category
+FEW_COUNTS = 6  # consecutive numbers with fewer values are codes even if their frequencies rise and fall once
 FEW_CODES = 20  # whole numbers with at most this many values, each in 20 rows on average, are codes
 CODE_NAME = re.compile(r"(?:^|_|\b)(?:id|code|zip|postcode|type|key|class)$|(?:Id|Code|Type|Key)$")
 MOST_CODES = 1000
@@ -45,9 +48,29 @@ def _kind_of_numbers(name: str, column: pa.ChunkedArray) -> tuple[FeatureKind, s
 
 
 def _are_counts(column: pa.ChunkedArray) -> bool:
-    """0, 1, 2 … without a gap, the more the rarer: numbers of something, not codes."""
+    """0, 1, 2 … without a gap, of which the more are the rarer, or whose frequencies rise and fall once.
+
+    These are numbers of something, not codes.
+    """
     values, counts = np.unique(np.asarray(column.drop_null().combine_chunks()), return_counts=True)
-    return bool(values[0] in (0, 1) and (np.diff(values) == 1).all() and (np.diff(counts)[1:] <= 0).all())
+    values, counts = _without_tail(values, counts)
+    if values[0] not in (0, 1) or (np.diff(values) != 1).any():
+        return False
+    top, steps = int(np.argmax(counts)), np.diff(counts)
+    if counts[top] <= 2 * counts[-1]:
+        return False  # codes of about equal frequencies
+    if (steps[1:] <= 0).all():
+        return True
+    error = 2 * np.sqrt(counts[1:] + counts[:-1])  # of a difference of two frequencies
+    is_hill = counts[top] > 2 * counts[0]
+    rises, falls = (steps[:top] > -error[:top]).all(), (steps[top:] < error[top:]).all()
+    return len(values) >= FEW_COUNTS and bool(is_hill and rises and falls)
+
+
+def _without_tail(values: Array, counts: Array) -> tuple[Array, Array]:
+    """The values up to the last but one in a hundred: the largest counts of anything have gaps between them."""
+    last = int(np.searchsorted(np.cumsum(counts), 0.99 * counts.sum())) + 1
+    return values[:last], counts[:last]
 
 
 def _kind_of_text(column: pa.ChunkedArray, what: str) -> tuple[FeatureKind, str]:
@@ -56,9 +79,9 @@ def _kind_of_text(column: pa.ChunkedArray, what: str) -> tuple[FeatureKind, str]
     if looks_like_dates(column):
         return "date", "texts such as 2024-05-31"
     words = pc.mean(pc.count_substring_regex(column, table_columns.WORD)).as_py() or 0
-    if words > TEXT_FROM_WORDS:
+    distinct = pc.count_distinct(column, mode="only_valid").as_py()
+    if words > TEXT_FROM_WORDS and not (distinct <= FEW_TEXTS and distinct * FEW_CODES <= len(column)):
         return "text", f"{words:.0f} words on average"
-    distinct = pc.count_distinct(column).as_py()
     if distinct > max(MANY_CATEGORIES, len(column) / 2):
         raise InputError(
             f"{what} has {distinct} different values in {len(column)} rows: it looks like a name, not a feature. "

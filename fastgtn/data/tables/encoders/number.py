@@ -32,14 +32,12 @@ class NumberEncoder(Section):
         if missing.all():
             raise InputError(f"{what} has no value in any row; leave it out.")
         seen = values[~missing]
-        fill = _fill_value(seen, feature)
-        filled = np.where(missing, fill, values)
-        is_log = feature.standardize and (_has_long_tail(filled) if feature.log is None else feature.log)
-        if is_log:
-            filled = _signed_log(filled)
-        mean, deviation = (float(filled.mean()), float(filled.std())) if feature.standardize else (0.0, 1.0)
+        # what fills gaps has no say in the scale: where most rows are gaps, it would decide alone
+        is_log = feature.standardize and (_has_long_tail(seen) if feature.log is None else feature.log)
+        scaled = _signed_log(seen) if is_log else seen
+        mean, deviation = (float(scaled.mean()), float(scaled.std())) if feature.standardize else (0.0, 1.0)
         return NumberEncoder(
-            fill=fill,
+            fill=_fill_value(seen, feature),
             has_missing=bool(missing.any()),
             is_log=is_log,
             mean=mean,
@@ -67,8 +65,13 @@ def _fill_value(seen: Array, feature: Feature) -> float:
 
 
 def _has_long_tail(values: Array) -> bool:
-    """Whether a few values are so far out that the others would all look alike."""
-    deviation = values.std()
+    """Whether a few values are so far out that the others would all look alike.
+
+    Where most values are zero, which often means that there is nothing, the others are looked at.
+    """
+    nonzero = values[values != 0]
+    values = nonzero if 2 * len(nonzero) < len(values) else values
+    deviation = values.std() if len(values) else 0.0
     return bool(deviation > 0 and np.abs(values - values.mean()).max() > LONG_TAIL * deviation)
 
 

@@ -54,6 +54,11 @@ def _summaries(
         if rows is None or not len(rows.new):
             found[title] = {"count": np.zeros(num_nodes)}
             continue
+        if fitted.many is not None:
+            raise InputError(
+                f'edges of "{name}" cannot be sent: the model reads sums over the table at their other end. '
+                "Score such nodes with predict --tables."
+            )
         mine = np.ones(len(rows.new), bool)
         if rows.relation.source == rows.relation.target:
             mine = rows.is_source if is_outward else ~rows.is_source
