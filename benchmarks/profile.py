@@ -20,7 +20,7 @@ from fastgtn.config import Config
 from fastgtn.config.tuned_configs import model_values, recipe
 from fastgtn.data import NodeTask, load
 from fastgtn.errors import InputError
-from fastgtn.relations.kernels import attention, dropout, hop, nearest
+from fastgtn.relations.kernels import dropout, edge_loops, hop, nearest
 from fastgtn.training.build import Inputs
 from fastgtn.training.fit import train_inputs
 from fastgtn.training.loop import State, Trainer
@@ -32,7 +32,7 @@ OURS = [  # the functions in which the package runs compiled code
     (hop, "run_ranges"),
     (dropout, "run_ranges"),
     (nearest, "run_ranges"),
-    *((attention, name) for name in ("_softmax", "_weighted_sum", "_attend_gradients", "_dots", "_dot_gradients")),
+    (edge_loops, "run_ranges"),
 ]
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from fastgtn.relations.checks import check_hop, check_part, check_shape, check_times, check_values
-from fastgtn.relations.kernels import buffers
 from fastgtn.relations.kernels import hop as kernels
+from fastgtn.relations.kernels.buffers import empty_tensor
 from fastgtn.relations.layout.diagonal import Diagonal
 from fastgtn.relations.layout.segments import Segments
 
@@ -271,7 +271,7 @@ def fused_forward(operator: Operator, h: Tensor, filters: Tensor, loops: Tensor,
     """One hop in the kernels, without gradients; h is contiguous."""
     if operator.diagonal is not None:
         operator.diagonal.check()
-    out = _empty((operator.num_rows, *h.shape[1:]), h)
+    out = empty_tensor((operator.num_rows, *h.shape[1:]), h.dtype)
     for number, (edges, value) in enumerate(zip(operator.edges, values, strict=True)):
         alpha, own = _array(filters[:, edges.columns]), _loops(operator, loops, number)
         kernels.sweep(edges.segments, _array(value), alpha, _table(h), _table(out), loops=own, keep=number > 0)
@@ -291,7 +291,7 @@ def fused_backward(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of h, filters, self-loops and each of the values."""
     g, table = _table(grad.contiguous()), _table(h)
-    h_grad, filter_grad, loop_grad = _empty(h.shape, h), torch.zeros_like(filters), torch.zeros_like(loops)
+    h_grad, filter_grad, loop_grad = empty_tensor(h.shape, h.dtype), torch.zeros_like(filters), torch.zeros_like(loops)
     value_grads: list[Tensor | None] = []
     for number, (edges, value) in enumerate(zip(operator.edges, values, strict=True)):
         alpha, own = _array(filters[:, edges.columns]), _loops(operator, loops, number)
@@ -322,10 +322,6 @@ def _loops(operator: Operator, weights: Tensor, number: int) -> kernels.Loops | 
 
 def _edge_gradient(edges: Edges, alpha: np.ndarray, g: np.ndarray, table: np.ndarray) -> Tensor:
     return torch.from_numpy(kernels.edge_dots(edges.segments, alpha, g, table))
-
-
-def _empty(shape: Sequence[int], like: Tensor) -> Tensor:
-    return torch.from_numpy(buffers.empty(shape, _array(like[:0]).dtype))
 
 
 def _array(tensor: Tensor) -> np.ndarray:

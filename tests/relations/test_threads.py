@@ -1,6 +1,6 @@
 """Threads only say who does the work: not one bit of a result depends on them, and they never wait for each other."""
 
-import hashlib
+import json
 import multiprocessing
 import os
 import subprocess
@@ -11,19 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from team_calls import KERNELS, digest
 from torch import Tensor
 
 from fastgtn.relations import RelationStack
 from fastgtn.relations.kernels import cache, neighbours
 from fastgtn.relations.kernels import compile as compiling
-from fastgtn.relations.kernels.attention import attend, edge_dots, edge_sums
 from fastgtn.relations.kernels.cache import CheckedCacheFile
-from fastgtn.relations.kernels.dropout import _drop, drop
-from fastgtn.relations.kernels.nearest import largest_products
+from fastgtn.relations.kernels.dropout import _drop
 from fastgtn.relations.kernels.team import find_team
-
-NODES, WIDTH = 900, 8  # results are so small that torch itself takes one thread: it cannot use more after a fork
-LONG = torch.arange(300_000.0)
 
 
 @pytest.fixture(autouse=True)
@@ -36,52 +32,7 @@ def _whole_machine_is_ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def stack() -> RelationStack:
-    """Enough edges for a dozen chunks, so that several threads have something to do."""
-    g = torch.Generator().manual_seed(0)
-    edges = {("n", f"r{t}", "n"): torch.randint(NODES, (2, 20_000), generator=g) for t in range(3)}
-    return RelationStack.from_edges(edges, {"n": NODES}).row_normalized()
-
-
-GRAPH = stack()
-
-
-def hop() -> list[Tensor]:
-    g = torch.Generator().manual_seed(1)
-    h = torch.randn(NODES, 2, WIDTH, generator=g, requires_grad=True)
-    filters = torch.rand(2, len(GRAPH), generator=g, requires_grad=True)
-    out = GRAPH.propagate(h, filters)
-    out.backward(torch.linspace(-1, 1, out.numel()).view_as(out))
-    assert h.grad is not None
-    assert filters.grad is not None
-    return [out.detach(), h.grad, filters.grad]
-
-
-def dropout() -> list[Tensor]:
-    torch.manual_seed(3)
-    return [drop(LONG, 0.4)]
-
-
-def nearest() -> list[Tensor]:
-    g = torch.Generator().manual_seed(2)
-    return [largest_products(torch.randint(-3, 4, (NODES, 8), generator=g).float(), 5)]
-
-
-def attention() -> list[Tensor]:
-    g = torch.Generator().manual_seed(4)
-    edges = torch.randint(NODES, (2, 20_000), generator=g)
-    q, k, v = (torch.randn(NODES, 2, 12, generator=g, requires_grad=True) for _ in range(3))
-    logits = edge_dots(edges, q, k) + edge_sums(edges, q[:, :, 0], k[:, :, 0], slope=0.2)
-    out = attend(edges, logits, v, NODES)
-    out.backward(torch.linspace(-1, 1, out.numel()).view_as(out))
-    return [out.detach(), *(t.grad for t in (q, k, v) if t.grad is not None)]
-
-
-KERNELS = {"hop": hop, "dropout": dropout, "nearest": nearest, "attention": attention}
-
-
-def digest(results: list[Tensor]) -> str:
-    return hashlib.sha256(b"".join(t.contiguous().numpy().tobytes() for t in results)).hexdigest()
+DRAWING = ("dropout", "attention")  # they draw from torch's generator, which all threads of a process share
 
 
 def digest_into(queue: "multiprocessing.Queue[str]", name: str) -> None:
@@ -109,7 +60,8 @@ def test_bits_are_the_same_without_a_team(name: str, monkeypatch: pytest.MonkeyP
     assert on_threads(1, KERNELS[name]) == on_threads(3, KERNELS[name]) == expected
 
 
-@pytest.mark.parametrize("name", ["hop", "dropout"])
+# torch's own team is lost as well: after a fork, only operations that torch runs on one thread can be used
+@pytest.mark.parametrize("name", ["hop", "dropout", "attention", "neighbor_sampling", "layer_sampling"])
 def test_bits_are_the_same_in_a_forked_process(name: str) -> None:
     expected = on_threads(3, KERNELS[name])  # the team exists when the process is forked, and is lost then
     context = multiprocessing.get_context("fork")
@@ -119,6 +71,29 @@ def test_bits_are_the_same_in_a_forked_process(name: str) -> None:
     assert queue.get() == expected
     child.join()
     assert on_threads(3, KERNELS[name]) == expected
+
+
+def test_bits_are_the_same_in_two_processes_that_train_together(tmp_path: Path) -> None:
+    """Each process of DDP has a team, here of two and of three threads."""
+    expected = {name: on_threads(1, run) for name, run in KERNELS.items()}
+    words = [sys.executable, str(Path(__file__).parents[1] / "team_calls.py")]
+    processes = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, env=os.environ | {"RANK": rank, "FILE": str(tmp_path / "meet")})
+        for rank in "01"
+    ]
+    for process in processes:
+        out, _ = process.communicate()
+        assert process.returncode == 0
+        assert json.loads(out) == {**expected, "distributed_hop": expected["hop"]}
+
+
+def test_bits_are_the_same_in_a_pool_of_threads() -> None:
+    """As in the threads that prepare batches, or in a program that has threads of its own."""
+    expected = {name: on_threads(1, run) for name, run in KERNELS.items() if name not in DRAWING}
+    torch.set_num_threads(3)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda name: (name, digest(KERNELS[name]())), 4 * list(expected)))
+    assert {name for name, bits in found if bits != expected[name]} == set()
 
 
 def test_bits_are_the_same_in_the_process_that_compiles_and_in_the_next(tmp_path: Path) -> None:
@@ -144,14 +119,16 @@ def test_bits_are_the_same_in_the_process_that_compiles_and_in_the_next(tmp_path
 
 def test_a_thousand_mixed_calls_from_four_threads() -> None:
     torch.set_num_threads(2)
-    expected = digest(hop())
+    names = ("hop", "gathering", "nearest", "layer_sampling", "hop")
+    expected = {name: digest(KERNELS[name]()) for name in names}
     a = torch.randn(128, 128)
     product = a @ a
 
     def work(turn: int) -> bool:
         if turn % 2:
             return torch.equal(a @ a, product)  # torch's own team, at the same time
-        return digest(hop()) == expected
+        name = names[turn // 2 % len(names)]
+        return digest(KERNELS[name]()) == expected[name]
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(1000)))

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
+from fastgtn.relations.kernels.buffers import empty_tensor
 from fastgtn.relations.kernels.dropout import drop
 from fastgtn.relations.layout.segments import Segments
 from fastgtn.relations.operator import Edges, Operator
@@ -49,7 +50,8 @@ class SparseMatrix:
         return SparseMatrix(replace(self.operator, edges=(replace(self.operator.edges[0], values=values),)))
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        return self.operator.apply(weight[:, None], weight.new_ones(1, 1))[:, 0]
+        # squeezed: the backward pass of [:, 0] would fill a whole table with zeros first
+        return self.operator.apply(weight[:, None], weight.new_ones(1, 1)).squeeze(1)
 
     def select(self, rows: Tensor) -> SparseMatrix:
         segments, places = self.operator.edges[0].segments.select_rows(rows)
@@ -313,8 +315,8 @@ def _rows(matrix: Tensor, rows: Tensor) -> Tensor:
     dtype = torch.float32 if matrix.dtype == torch.float16 else matrix.dtype
     if matrix.requires_grad or matrix.device.type != "cpu" or dtype != torch.float32:
         return matrix[rows].to(dtype)
-    # memory from numpy, which asks for huge pages: page faults would take longer than the copying
-    out = torch.from_numpy(np.empty((len(rows), matrix.size(1)), np.float32))
+    # memory that is used again: page faults of new memory would take longer than the copying
+    out = empty_tensor((len(rows), matrix.size(1)), torch.float32)
     for place, part in zip(out.split(ROWS_AT_ONCE), rows.split(ROWS_AT_ONCE), strict=True):
         place.copy_(matrix.index_select(0, part))
     return out

@@ -1,15 +1,15 @@
-"""Attention over edges without a stored message: each edge is read twice forward and once backward."""
+"""Attention over edges without a stored message: each edge is read twice forward and twice backward."""
 
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fastgtn.errors import InputError
-from fastgtn.relations.kernels.compile import kernel
+from fastgtn.relations.kernels.buffers import empty_tensor
 from fastgtn.relations.kernels.dropout import drop
+from fastgtn.relations.kernels.edge_loops import edge_products, edge_scores, grouped
 
 
 def attend(edge_index: Tensor, logits: Tensor, values: Tensor, num_rows: int, *, dropout: float = 0.0) -> Tensor:
@@ -90,20 +90,17 @@ def _require(holds: bool, expected: str, came: Tensor) -> None:
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: Tensor, logits: Tensor, values: Tensor, num_rows: int, kept: Tensor) -> Tensor:
-        weights = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        out = values.new_zeros(num_rows, *values.shape[1:])
-        _softmax(_array(edges), _array(logits), _array(weights), num_rows)
-        _weighted_sum(_array(edges), _array(weights), _array(kept), _array(values), _array(out))
+        received = grouped(edges, 1, num_rows)
+        weights = received.softmax(logits)
         ctx.save_for_backward(edges, weights, values, kept)
-        return out
+        return received.collect(_remaining(weights, kept), values)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges, weights, values, kept = ctx.saved_tensors
-        logit_grad, value_grad = torch.empty_like(weights), torch.zeros_like(values).contiguous()
-        arrays = [_array(tensor) for tensor in (edges, weights, kept, values, grad, logit_grad, value_grad)]
-        _attend_gradients(*arrays)
+        logit_grad = grouped(edges, 1, len(grad)).logit_gradients(weights, kept, values, grad)
+        value_grad = grouped(edges, 0, len(values)).collect(_remaining(weights, kept), grad)
         return None, logit_grad, value_grad, None, None
 
 
@@ -111,25 +108,20 @@ class _EdgeDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: Tensor, q: Tensor, k: Tensor) -> Tensor:
         ctx.save_for_backward(edges, q, k)
-        out = q.new_empty(edges.size(1), q.size(1))
-        _dots(_array(edges), _array(q), _array(k), _array(out))
-        return out
+        return edge_products(edges, q, k)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges, q, k = ctx.saved_tensors
-        q_grad, k_grad = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (q, k))
-        _dot_gradients(*(_array(tensor) for tensor in (edges, q, k, grad, q_grad, k_grad)))
-        return None, q_grad, k_grad
+        return None, grouped(edges, 1, len(q)).collect(grad, k), grouped(edges, 0, len(k)).collect(grad, q)
 
 
 class _EdgeSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: Tensor, received: Tensor, sent: Tensor, slope: float) -> Tensor:
-        ctx.slope, ctx.sizes = slope, (received.shape, sent.shape)
-        out = sent.new_empty(edges.size(1), sent.size(1))
-        _sums(_array(edges), _array(received), _array(sent), slope, _array(out))
+        out = edge_scores(edges, received, sent, slope)
+        ctx.slope, ctx.sizes = slope, (len(received), len(sent))
         ctx.save_for_backward(edges, out)
         return out
 
@@ -137,119 +129,12 @@ class _EdgeSums(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges, out = ctx.saved_tensors
-        received, sent = (grad.new_zeros(size) for size in ctx.sizes)
-        _sum_gradients(_array(edges), _array(out), _array(grad), ctx.slope, _array(received), _array(sent))
-        return None, received, sent, None
+        change = torch.ops.aten.leaky_relu_backward(grad, out, ctx.slope, True)
+        received, sent = ctx.sizes
+        by_ends = grouped(edges, 1, received), grouped(edges, 0, sent)
+        return None, *(edges_of.collect_scores(change) for edges_of in by_ends), None
 
 
-def _array(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().contiguous().numpy()
-    return array
-
-
-@kernel
-def _softmax(edges: np.ndarray, logits: np.ndarray, weights: np.ndarray, num_rows: int) -> None:
-    E, H = logits.shape
-    top = np.full((num_rows, H), -np.inf, logits.dtype)
-    total = np.zeros((num_rows, H), logits.dtype)
-    for e in range(E):
-        i = edges[1, e]
-        for h in range(H):
-            top[i, h] = max(top[i, h], logits[e, h])
-    for e in range(E):
-        i = edges[1, e]
-        for h in range(H):
-            weights[e, h] = np.exp(logits[e, h] - top[i, h])
-            total[i, h] += weights[e, h]
-    for e in range(E):
-        i = edges[1, e]
-        for h in range(H):
-            weights[e, h] /= total[i, h]
-
-
-@kernel
-def _weighted_sum(
-    edges: np.ndarray, weights: np.ndarray, kept: np.ndarray, values: np.ndarray, out: np.ndarray
-) -> None:
-    E, H = weights.shape
-    for e in range(E):
-        j, i = edges[0, e], edges[1, e]
-        for h in range(H):
-            weight = weights[e, h] * kept[e, h] if len(kept) else weights[e, h]
-            for d in range(values.shape[2]):
-                out[i, h, d] += weight * values[j, h, d]
-
-
-@kernel
-def _attend_gradients(
-    edges: np.ndarray,
-    weights: np.ndarray,
-    kept: np.ndarray,
-    values: np.ndarray,
-    grad: np.ndarray,
-    logit_grad: np.ndarray,
-    value_grad: np.ndarray,
-) -> None:
-    E, H = weights.shape
-    mean = np.zeros((len(grad), H), grad.dtype)  # of the gradients of the weights, per receiver
-    for e in range(E):
-        j, i = edges[0, e], edges[1, e]
-        for h in range(H):
-            scale = kept[e, h] if len(kept) else grad.dtype.type(1)
-            weight = weights[e, h] * scale
-            dot = grad.dtype.type(0)
-            for d in range(values.shape[2]):
-                dot += grad[i, h, d] * values[j, h, d]
-                value_grad[j, h, d] += weight * grad[i, h, d]
-            logit_grad[e, h] = weights[e, h] * dot * scale
-            mean[i, h] += logit_grad[e, h]
-    for e in range(E):
-        i = edges[1, e]
-        for h in range(H):
-            logit_grad[e, h] -= weights[e, h] * mean[i, h]
-
-
-@kernel
-def _dots(edges: np.ndarray, q: np.ndarray, k: np.ndarray, out: np.ndarray) -> None:
-    for e in range(edges.shape[1]):
-        j, i = edges[0, e], edges[1, e]
-        for h in range(q.shape[1]):
-            dot = q.dtype.type(0)
-            for d in range(q.shape[2]):
-                dot += q[i, h, d] * k[j, h, d]
-            out[e, h] = dot
-
-
-@kernel
-def _dot_gradients(
-    edges: np.ndarray, q: np.ndarray, k: np.ndarray, grad: np.ndarray, q_grad: np.ndarray, k_grad: np.ndarray
-) -> None:
-    for e in range(edges.shape[1]):
-        j, i = edges[0, e], edges[1, e]
-        for h in range(q.shape[1]):
-            for d in range(q.shape[2]):
-                q_grad[i, h, d] += grad[e, h] * k[j, h, d]
-                k_grad[j, h, d] += grad[e, h] * q[i, h, d]
-
-
-@kernel
-def _sums(edges: np.ndarray, received: np.ndarray, sent: np.ndarray, slope: float, out: np.ndarray) -> None:
-    slope = out.dtype.type(slope)
-    for e in range(edges.shape[1]):
-        j, i = edges[0, e], edges[1, e]
-        for h in range(out.shape[1]):
-            score = received[i, h] + sent[j, h]
-            out[e, h] = score if score > 0 else slope * score
-
-
-@kernel
-def _sum_gradients(
-    edges: np.ndarray, out: np.ndarray, grad: np.ndarray, slope: float, received: np.ndarray, sent: np.ndarray
-) -> None:
-    slope = out.dtype.type(slope)
-    for e in range(edges.shape[1]):
-        j, i = edges[0, e], edges[1, e]
-        for h in range(out.shape[1]):
-            change = grad[e, h] if out[e, h] > 0 else slope * grad[e, h]
-            received[i, h] += change
-            sent[j, h] += change
+def _remaining(weights: Tensor, kept: Tensor) -> Tensor:
+    """The weights after dropout."""
+    return torch.mul(weights, kept, out=empty_tensor(kept.shape, kept.dtype)) if len(kept) else weights

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 LARGE = 1 << 20  # bytes: smaller results come from the usual memory, which keeps them anyway
 KEPT = 1 << 31  # bytes of all kept buffers together
@@ -35,6 +37,11 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
     memory = _taken(num_bytes + _CACHE_LINE) if num_bytes >= LARGE else np.empty(num_bytes + _CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
     return memory[start : start + num_bytes].view(dtype).reshape(shape)
+
+
+def empty_tensor(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The same as a tensor in the memory of the processor."""
+    return torch.from_numpy(empty(shape, torch.empty(0, dtype=dtype).numpy().dtype))
 
 
 def release() -> None:

@@ -37,5 +37,5 @@ def check_cache(compiled: Any) -> None:
 @cache
 def _kernels() -> tuple[tuple[str, float, int], ...]:
     """The state of this folder: kernels contain code of each other, and numba looks at the file of one alone."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in sources)

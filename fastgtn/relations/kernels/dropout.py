@@ -52,7 +52,7 @@ class _Drop(torch.autograd.Function):
 
 def _dropped(x: Tensor, dropped: int, seed: int) -> Tensor:
     x = x.detach().contiguous()
-    out = torch.from_numpy(buffers.empty(x.shape, x.numpy().dtype))
+    out = buffers.empty_tensor(x.shape, x.dtype)
     source, target = x.numpy().reshape(-1), out.numpy().reshape(-1)
     scale = target.dtype.type(LEVELS / (LEVELS - dropped))
     count = -(-len(source) // PIECE)

@@ -197,10 +197,10 @@ def sweep(
     count = len(segments.chunks) - 1
     hop = (val, alpha, weights, pattern, x, out, keep)
     if probe is None:
-        edges = (segments.chunks, segments.edge_ptr, segments.relation_of_edge, segments.col.numpy())
+        edges = (segments.chunks, segments.edge_ptr, segments.relation_of_edge, segments.arrays[-1])
         run_ranges(_sweep, _sweep_all, count, *edges, *hop)
         return None
-    arrays = (*_arrays(segments), *hop)
+    arrays = (segments.chunks, *segments.arrays, *hop)
     alpha_grad, own_grad = np.zeros((count, *alpha.shape)), np.zeros((len(alpha), len(pattern)), x.dtype)
     run_ranges(_sweep_with_dots, _sweep_with_dots_all, count, *arrays, probe, alpha_grad, own_grad)
     by_pattern = [np.bincount(pattern, weights=channel, minlength=len(weights)) for channel in own_grad]
@@ -215,13 +215,8 @@ def edge_dots(segments: Segments, alpha: Array, left: Array, right: Array) -> Ar
     _require(left.shape[1] % max(len(alpha), 1) == 0, "channels")
     out = np.empty(segments.num_edges, left.dtype)
     count = len(segments.chunks) - 1
-    run_ranges(_edge_dots, _edge_dots_all, count, *_arrays(segments), alpha, left, right, out)
+    run_ranges(_edge_dots, _edge_dots_all, count, segments.chunks, *segments.arrays, alpha, left, right, out)
     return out
-
-
-def _arrays(segments: Segments) -> tuple[Array, ...]:
-    s = segments
-    return (s.chunks, s.row_ptr.numpy(), s.relation.numpy(), s.seg_ptr.numpy(), s.col.numpy())
 
 
 def _check_sweep(segments: Segments, val: Array, alpha: Array, x: Array, out: Array, pattern: Array) -> None:

@@ -63,7 +63,7 @@ class Diagonal:
         return self.marks.to(filters.dtype) @ filters.T
 
     def rows(self, rows: Tensor) -> Diagonal:
-        return Diagonal(self.marks, self.pattern[rows])
+        return Diagonal(self.marks, self.pattern.index_select(0, rows))
 
     def to(self, device: torch.device | str) -> Diagonal:
         return Diagonal(self.marks.to(device), self.pattern.to(device))

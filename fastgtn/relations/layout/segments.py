@@ -38,9 +38,9 @@ class Segments:
         for keys, count, name in ((rows, shape[0], "rows"), (cols, shape[1], "cols"), (relation, num_relations, "t")):
             check_keys(keys, count, name)
         r, c, t = (v.cpu().numpy() for v in (rows, cols, relation))
-        order = _sort_by(c, shape[1])  # least significant key first: each pass keeps the order of the last
-        order = order[_sort_by(t[order], num_relations)]
-        order = order[_sort_by(r[order], shape[0])]
+        order = sort_by(c, shape[1])  # least significant key first: each pass keeps the order of the last
+        order = order[sort_by(t[order], num_relations)]
+        order = order[sort_by(r[order], shape[0])]
         return Segments._cut(r[order], c[order], t[order], shape, num_relations), torch.from_numpy(order)
 
     @staticmethod
@@ -96,6 +96,11 @@ class Segments:
         return self.relation.long()[self.edge_segments]
 
     @cached_property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Row pointers, relations, segment pointers and columns for the kernels: the same memory, asked for once."""
+        return tuple(v.numpy() for v in (self.row_ptr, self.relation, self.seg_ptr, self.col))
+
+    @cached_property
     def edge_ptr(self) -> np.ndarray:
         """Row i owns the edges ``edge_ptr[i] … edge_ptr[i+1]``, int64 [R + 1]."""
         return self.seg_ptr[self.row_ptr].cpu().numpy()
@@ -121,12 +126,8 @@ class Segments:
 
     @cached_property
     def chunks(self) -> np.ndarray:
-        """Row boundaries of equal work, int64 [number of chunks + 1]; they depend on the graph alone."""
-        work = self.edge_ptr + np.arange(self.num_rows + 1)
-        count = max(1, min(self.num_rows, int(work[-1]) // _CHUNK_WORK))
-        cuts = np.searchsorted(work, np.linspace(0, work[-1], count + 1))
-        cuts[0], cuts[-1] = 0, self.num_rows
-        return np.unique(cuts) if self.num_rows else np.zeros(1, np.int64)
+        """Row boundaries of equal work; they depend on the graph alone."""
+        return equal_chunks(self.edge_ptr)
 
     def degrees(self, values: Tensor) -> Tensor:
         """The sum of the values of each segment, float64 [S]."""
@@ -165,6 +166,16 @@ class Segments:
         return Segments(row_ptr, relation, seg_ptr, col, self.num_cols, self.num_relations)
 
 
+def equal_chunks(ptr: np.ndarray) -> np.ndarray:
+    """Row boundaries of about equal work (edges + rows), int64 [number of chunks + 1], for the pointers of rows."""
+    num_rows = len(ptr) - 1
+    work = ptr + np.arange(num_rows + 1)
+    count = max(1, min(num_rows, int(work[-1]) // _CHUNK_WORK))
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], count + 1))
+    cuts[0], cuts[-1] = 0, num_rows
+    return np.unique(cuts) if num_rows else np.zeros(1, np.int64)
+
+
 def spans(starts: Tensor, counts: Tensor) -> Tensor:
     """Concatenate the ranges ``starts[i] … starts[i] + counts[i]``."""
     shift = torch.repeat_interleave(starts - _offsets(counts)[:-1], counts)
@@ -181,7 +192,8 @@ def _changes(keys: np.ndarray) -> np.ndarray:
     return np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]])
 
 
-def _sort_by(keys: np.ndarray, num_keys: int) -> np.ndarray:
+def sort_by(keys: np.ndarray, num_keys: int) -> np.ndarray:
+    """The stable order that sorts small integers."""
     if num_keys == 1:
         return np.arange(len(keys))
     order: np.ndarray = _counting_sort(keys, num_keys)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fastgtn.errors import InputError
 from fastgtn.relations.checks import check_nodes
-from fastgtn.relations.kernels.sampling import cut
+from fastgtn.relations.kernels.sampling.batch_edges import cut
 from fastgtn.relations.layout.segments import Segments
 from fastgtn.relations.operator import Edges, Operator
 from fastgtn.relations.stack import RelationStack
@@ -97,7 +97,7 @@ class SampledGraph:
         big, size = self.stack.operator, len(nodes)
         numbers = torch.from_numpy(nodes.astype(np.int64))
         segments = Segments(row_ptr, relation, seg_ptr, col, size, big.edges[0].segments.num_relations)
-        stored = Edges(segments, self.values[torch.from_numpy(edges)], big.edges[0].first)
+        stored = Edges(segments, self.values.index_select(0, torch.from_numpy(edges)), big.edges[0].first)
         diagonal = None if big.diagonal is None else big.diagonal.to("cpu").rows(numbers)
         operator = Operator(size, size, big.num_relations, (stored,), diagonal)
         stack = RelationStack(self.stack.node_types, counts, self.stack.relations, operator)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from fastgtn.errors import InputError, nearest
 from fastgtn.options import Count, Section
-from fastgtn.relations.kernels import sampling as kernels
+from fastgtn.relations.kernels.sampling import draws as kernels
+from fastgtn.relations.kernels.sampling.batch_edges import edges_among
 from fastgtn.relations.sampling.batch import Array, Batch, SampledGraph
 from fastgtn.relations.sampling.entry import GraphSize, SamplerEntry, register
 from fastgtn.relations.sampling.neighbor import seed_bits
@@ -43,7 +44,7 @@ class LayerSampler:
             others = self._gather(wanted, number, seed_bits(seed))
             nodes, counts = graph.order(wanted, others)
             number[nodes] = np.arange(len(nodes))
-            edge_ptr, edges = kernels.edges_among(nodes, number, graph.row_ptr, graph.seg_ptr, graph.col)
+            edge_ptr, edges = edges_among(nodes, number, graph.row_ptr, graph.seg_ptr, graph.col)
             batch = graph.batch(wanted, nodes, counts, number, edge_ptr, edges)
             number[nodes] = -1
         return batch

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from fastgtn.errors import InputError
 from fastgtn.options import Count, Section
-from fastgtn.relations.kernels import sampling as kernels
+from fastgtn.relations.kernels.sampling import draws as kernels
+from fastgtn.relations.kernels.sampling.batch_edges import unite
 from fastgtn.relations.sampling.batch import Array, Batch, SampledGraph
 from fastgtn.relations.sampling.entry import GraphSize, SamplerEntry, register
 from fastgtn.relations.stack import RelationStack
@@ -81,8 +82,7 @@ def _united(found: Array, rounds: list[tuple[Array, Array]], lengths: Array) -> 
     before = np.cumsum([0, *(len(draws) for _, draws in rounds)])
     starts = np.concatenate([part + shift for (part, _), shift in zip(rounds, before[:-1], strict=True)])
     draws = np.concatenate([draws for _, draws in rounds])
-    edge_ptr, edges = kernels.unite(found, np.cumsum(sizes) - sizes, sizes - 1, starts, draws, lengths)
-    return edge_ptr, edges
+    return unite(found, np.cumsum(sizes) - sizes, sizes - 1, starts, draws, lengths)
 
 
 def _checked(fanouts: Sequence[int | None]) -> tuple[int | None, ...]:
