@@ -12,7 +12,7 @@ from fastgtn.config.batch_options import BatchOptions
 from fastgtn.config.models import FastGTNOptions, ModelOptions, options_by_name
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
-from fastgtn.nn.inputs.features import Scaling
+from fastgtn.nn.inputs.columns import Scaling
 from fastgtn.options import Amount, Count, Free, Rate, Section, Seed, Share, Values, merged, one_of
 
 # a metric, "loss", "last", or "auto" for the main metric of the task
@@ -20,7 +20,7 @@ Selection = Annotated[str, one_of(lambda: ("auto", *registered(), "loss", "last"
 
 
 # keys of GTN and FastGTN that came later, as runs from before them were trained
-EARLIER: Values = {"model": {"start": "uniform", "own": "shared", "rescale": False}}
+EARLIER: Values = {"features": {"normalize": "none"}, "model": {"start": "uniform", "own": "shared", "rescale": False}}
 
 
 class GraphOptions(Section):
@@ -37,10 +37,11 @@ class FeatureOptions(Section):
     """What is done to the features.
 
     Args:
-        normalize: "row" divides by the sum of a row, "count" by the mean of what is not zero in it, "standard" takes
-            off the mean of a column and divides by its deviation, "none" leaves features alone. "auto" looks at the
-            numbers of each node type: "count" for counts, "none" for zeros and ones and for sparse numbers, "standard"
-            for others. A table gives one of them for each node type.
+        normalize: "row" divides by the sum of a row, "count" by the mean of what is not zero in it. "standard" takes
+            off the mean of a column and divides by its deviation; "scale" divides all columns by the same number
+            instead. "none" leaves features alone. "auto", the default of GTN and FastGTN, looks at the numbers of
+            each node type: "count" for counts, "none" for zeros and ones and for sparse numbers, "scale" for others, or
+            "standard" where columns are in different units. A table gives one of them for each node type.
         shared: Whether all node types share one feature space; overrides the graph.
         drop_from: `model.dropout` drops entries of feature matrices with at least this many columns. A few columns
             of a table, such as an age and an amount, are read whole: half of them would be noise.

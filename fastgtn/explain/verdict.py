@@ -69,7 +69,10 @@ class Learned:
             )
         chosen = f"The filters have {100 * self.entropy:.0f} % of the entropy of uniform filters"
         if self.control is None:
-            return f"{chosen}. What their choice is worth is open: no control with uniform filters has been trained."
+            return (
+                f"{chosen}. What their choice is worth is not known: `fastgtn explain --control` trains "
+                "the same model with uniform filters and compares."
+            )
         return f"{_worth(self.control)} {chosen}."
 
     def to_dict(self) -> dict[str, Any]:

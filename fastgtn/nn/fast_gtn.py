@@ -290,7 +290,11 @@ class FastGTN(MetaPathModel):
 class FastGTNOptions(MetaPathOptions):
     """The keys of FastGTN, alone or with non-local operations."""
 
-    settings: ClassVar[Values] = {"graph": {"normalize": "auto", "empty_rows": "self"}}
+    settings: ClassVar[Values] = {
+        "graph": {"normalize": "auto", "empty_rows": "self"},
+        "features": {"normalize": "auto"},
+    }
+    normalizations: ClassVar[tuple[str, ...]] = ("row", "log", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {
         "paper": merged(PAPER, {"graph": {"normalize": "row"}, "model": {"gamma": 0.5}}),
         "authors-2022": merged(AUTHORS, {"graph": {"normalize": "row"}, "model": {"gamma": 0.0}}),
@@ -313,9 +317,6 @@ class FastGTNOptions(MetaPathOptions):
     @property
     def label(self) -> str:
         return "fast_gtn_non_local" if self.non_local.enabled else self.name
-
-    def trials(self, num_screened: int) -> dict[str, tuple[Any, ...]]:
-        return super().trials(num_screened) | {"graph.normalize": ("row", "joint", "symmetric")}
 
     def ranges(self) -> dict[str, Range]:
         own = field_ranges(NonLocalKeys, "model.non_local.") if self.non_local.enabled else {}

@@ -189,12 +189,13 @@ class GTN(MetaPathModel):
 
 @describes(GTN, "GTN")
 class GTNOptions(MetaPathOptions):
-    """The keys of GTN, which divides by degrees itself and therefore reads the graph without normalisation."""
+    """The keys of GTN, which divides by degrees itself. Normalised rows give each hop of a path the same say."""
 
-    settings: ClassVar[Values] = {"graph": {"normalize": "none"}}
+    settings: ClassVar[Values] = {"graph": {"normalize": "auto"}, "features": {"normalize": "auto"}}
+    normalizations: ClassVar[tuple[str, ...]] = ("none", "row", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {
-        "paper": merged(PAPER, {"model": {"gamma": 1.0}}),
-        "authors-2022": merged(AUTHORS, {"model": {"gamma": 1.0, "bias": True}}),
+        "paper": merged(PAPER, {"graph": {"normalize": "none"}, "model": {"gamma": 1.0}}),
+        "authors-2022": merged(AUTHORS, {"graph": {"normalize": "none"}, "model": {"gamma": 1.0, "bias": True}}),
     }
 
     name: Literal["gtn"]

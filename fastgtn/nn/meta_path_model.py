@@ -18,7 +18,7 @@ from fastgtn.nn.inputs.features import Features
 from fastgtn.nn.non_local import NonLocalKeys
 from fastgtn.nn.path_tables.rows import UnrolledRows
 from fastgtn.nn.row_linear import RowLinear
-from fastgtn.options import Amount, Choice, Count, Layers, Preset, Values
+from fastgtn.options import Amount, Choice, Count, Layers, Preset, Values, merged
 from fastgtn.relations import Hops, Relation, RelationStack
 
 
@@ -132,11 +132,13 @@ class MetaPathModel(Backbone):
 
     @torch.no_grad()
     def rescale(self, features: Features, hops: Hops) -> None:
-        r"""Let the messages of each channel vary from node to node as much as the features that they are made of.
+        r"""Let the messages of each channel be as large as the features that they are made of.
 
-        A mean over many nodes varies little, so a layer would need large weights to read it, which weight decay and
-        the node's own features keep it from. The factor of a channel is
-        :math:`\sqrt{\overline{F(z^2) / F(1)} / \mathrm{var}(Fz)}` at the wanted rows, and is not trained.
+        A mean over many nodes is small where its parts cancel, so a layer would need large weights to read it, which
+        weight decay and the node's own features keep it from. The factor of a channel is
+        :math:`\sqrt{\overline{F(z^2) / F(1)} / \overline{(Fz)^2}}` at the wanted rows, and is not trained. It is near
+        1 where all messages share a large constant, as those of counts do: a larger constant would switch activations
+        off for all nodes.
         """
         if self.scales is None:
             return
@@ -154,9 +156,9 @@ class MetaPathModel(Backbone):
         mass = torch.where(reached, mass, 1.0)
         messages = columns[:, :, :d] / mass if self.divides_by_degrees else columns[:, :, :d]
         size = (columns[:, :, d : 2 * d] / mass).mean((0, 2))
-        spread = messages.var(0, correction=0).mean(1)
-        factor = (size / spread.clamp(min=1e-30)).sqrt()
-        self.scales.copy_(torch.where(spread > 1e-12 * size, factor, 1.0).clamp(max=LARGEST_SCALE))
+        received = messages.square().mean((0, 2))
+        factor = (size / received.clamp(min=1e-30)).sqrt()
+        self.scales.copy_(torch.where(received > 1e-12 * size, factor, 1.0).clamp(max=LARGEST_SCALE))
 
     def own_part(self, features: Features, count: int) -> Tensor | None:
         """The map of the own features of the first nodes, [count, 1, d]; None where they share that of the messages."""
@@ -198,10 +200,12 @@ class MetaPathOptions(BackboneOptions):
         "fit.filter_learning_rate": Choice((None, 0.02, 0.1)),
     }
 
+    normalizations: ClassVar[tuple[str, ...]]  # values of graph.normalize that are compared, the usual one first
+
     preset: Preset = "ours"
     path_length: Layers | Literal["auto"] = "auto"
     num_channels: Annotated[Count | Literal["auto"], Choice(("auto", 2, 4))] = "auto"
-    start: Annotated[Literal["auto", "screened", "uniform"], Choice(("screened", "uniform"))] = "auto"
+    start: Annotated[Literal["auto", "screened", "mixed", "uniform"], Choice(("screened", "mixed", "uniform"))] = "auto"
     num_layers: Layers
     gamma: Amount
     aggregate: Annotated[Aggregation, Choice(("concat", "mean"))]
@@ -239,10 +243,15 @@ class MetaPathOptions(BackboneOptions):
         """Channels that the model may have; what screening chooses at most where it is to decide."""
         return MOST_CHANNELS if self.num_channels == "auto" else self.num_channels
 
+    @property
+    def most_started(self) -> int:
+        """Channels that may start from a screened path; "mixed" leaves one of them uniform."""
+        return {"uniform": 0, "mixed": self.most_channels - 1}.get(self.start, self.most_channels)
+
     def trials(self, num_screened: int) -> dict[str, tuple[Any, ...]]:
-        starts = ("screened", "uniform") if num_screened else ("uniform",)
-        channels = {"model.num_channels": ("auto", 1)} if num_screened > 1 else {}
-        return {"model.start": starts, **channels, "model.encoder": ("linear", "relu")}
+        if not num_screened:
+            return {"model.start": ("uniform",), "model.encoder": ("linear", "relu")}
+        return {"model.start": ("screened", "mixed"), "model.encoder": ("linear", "relu")}
 
     def arguments(self) -> Values:
         chosen = super().arguments()
@@ -257,9 +266,8 @@ class MetaPathOptions(BackboneOptions):
         return super().build(features, relations)
 
 
-# What the paper's search and the authors' program of 2022 chose for both models.
-PAPER: Values = {  # learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
-    "graph": {"binarize": False},
+# What the paper's search and the authors' program of 2022 have in common, and what each chose.
+_PUBLISHED: Values = {
     "features": {"normalize": "none"},
     "model": {
         "path_length": 2,
@@ -269,34 +277,30 @@ PAPER: Values = {  # learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 
         "rescale": False,
         "encoder": "linear",
         "hidden": 64,
-        "dropout": 0.5,
-        "head_dropout": 0.0,
-        "bias": False,
-        "aggregate": "concat",
-    },
-    "fit": {"learning_rate": 0.001, "weight_decay": 0.0, "epochs": 200},
-}
-AUTHORS: Values = {
-    "graph": {"binarize": True},
-    "features": {"normalize": "none"},
-    "model": {
-        "path_length": 2,
-        "num_channels": 2,
-        "start": "uniform",
-        "own": "shared",
-        "rescale": False,
-        "encoder": "linear",
-        "hidden": 64,
-        "dropout": 0.0,
         "head_dropout": 0.0,
         "aggregate": "concat",
-        "non_local": {"exclude_self": False, "final_relu": True, "init_logit": -1.0},
     },
-    "fit": {
-        "learning_rate": 0.02,
-        "weight_decay": 0.001,
-        "embedding_weight_decay": 0.001,
-        "filter_weight_decay": 0.001,
-        "epochs": 200,
-    },
+    "fit": {"epochs": 200},
 }
+PAPER: Values = merged(  # learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
+    _PUBLISHED,
+    {
+        "graph": {"binarize": False},
+        "model": {"dropout": 0.5, "bias": False},
+        "fit": {"learning_rate": 0.001, "weight_decay": 0.0},
+    },
+)
+_DECAY = 0.001
+AUTHORS: Values = merged(
+    _PUBLISHED,
+    {
+        "graph": {"binarize": True},
+        "model": {"dropout": 0.0, "non_local": {"exclude_self": False, "final_relu": True, "init_logit": -1.0}},
+        "fit": {
+            "learning_rate": 0.02,
+            "weight_decay": _DECAY,
+            "embedding_weight_decay": _DECAY,
+            "filter_weight_decay": _DECAY,
+        },
+    },
+)

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fastgtn.nn.inputs.features import FeatureBlock, Features, SparseMatrix, column_statistics
+from fastgtn.nn.inputs.columns import BY_COLUMN, column_scales
+from fastgtn.nn.inputs.features import FeatureBlock, Features, SparseMatrix
 from fastgtn.relations import IDENTITY, RelationStack
 from fastgtn.relations.paths.decomposition import Decomposition
 from fastgtn.relations.paths.metapath import MetaPath
@@ -122,8 +123,8 @@ def _mixed(block: FeatureBlock, width: int, generator: torch.Generator) -> Tenso
         return matrix @ mixing.to(matrix.values.dtype)
     dtype = matrix.dtype if matrix.dtype == torch.float64 else torch.float32
     mixing, shift = mixing.to(dtype), torch.zeros((), dtype=dtype)
-    if block.scaling == "standard":
-        mean, deviation = (statistic.to(dtype) for statistic in column_statistics(matrix))
+    if block.scaling in BY_COLUMN:
+        mean, deviation = (statistic.to(dtype) for statistic in column_scales(matrix, block.scaling))
         mixing = mixing / deviation[:, None]
         shift = mean @ mixing
     elif not is_wide:

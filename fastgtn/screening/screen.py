@@ -39,7 +39,7 @@ class ScreenOptions:
         most_chosen: Paths to choose.
         width: Number of columns to which wider features are reduced; None chooses 128 to 1,024 by the time they take.
         permutations: Permuted labels for the p-values.
-        least_gain: R² that a further path must add.
+        least_gain: Share of the R² so far that a further path must add.
         max_seconds: Begin no further path after this time.
         max_bytes: Memory for the decompositions of paths.
         seed: Of the sample, the mixing and the permutations.
@@ -51,7 +51,7 @@ class ScreenOptions:
     most_chosen: int = 4
     width: int | None = None
     permutations: int = 99
-    least_gain: float = 0.01
+    least_gain: float = 0.02
     max_seconds: float = 60.0
     max_bytes: float = 1e9
     seed: int = 0
@@ -186,6 +186,7 @@ def _choose(tested: _Tested, p_values: Array, labels: Array, rng: Generator) -> 
         [len(tested.paths[n]) for n in kept],
         most=options.most_chosen,
         least_gain=options.least_gain,
+        is_significant=[bool(p_values[n] <= SIGNIFICANT) for n in kept],
         rng=rng,
     )
     return tuple(Chosen(kept[one.number], one.added) for one in found)

@@ -38,30 +38,33 @@ def forward_selection(
     *,
     most: int,
     least_gain: float,
+    is_significant: Sequence[bool],
     rng: Generator,
 ) -> tuple[Chosen, ...]:
     r"""Start with the best path. Each round tests all others on the residual of the chosen ones.
 
     The leave-one-out residuals of the joint fit are permuted as the labels were before, so a further path must be
-    significant among all paths, and add at least `least_gain` to the joint :math:`R^2`. Of paths that are nearly
-    equal the shortest is taken.
+    significant among all paths, and raise the joint :math:`R^2` by at least the share `least_gain`. Of paths that are
+    nearly equal the shortest is taken.
 
     Args:
         lengths: Steps of each path.
+        is_significant: Whether a path predicts the labels alone. One that does not would only mend the noise of others.
     """
     columns = labels.shape[1]
     alone = {n: float(fit.r_squared(labels, columns)[0]) for n, fit in enumerate(fits)}
-    first = _shortest(alone, lengths, least_gain)
+    first = _shortest(alone, lengths, least_gain * max(alone.values()))
     joint, reached = fits[first], alone[first]
     chosen = [Chosen(first, reached)]
     while len(chosen) < most:
         left = joint.best_residuals(labels)
         close = _significant(fits, left - left.mean(0), [one.number for one in chosen], rng)
+        close = [n for n in close if is_significant[n]]
         tried = {n: LeaveOneOut(np.concatenate([joint.features, fits[n].features], axis=1)) for n in close}
         gains = {n: float(fit.r_squared(labels, columns)[0]) - reached for n, fit in tried.items()}
-        if not gains or max(gains.values()) < least_gain:
+        if not gains or max(gains.values()) < least_gain * reached:
             break
-        best = _shortest(gains, lengths, least_gain / 2)
+        best = _shortest(gains, lengths, least_gain * reached / 2)
         # kernels add up: the joint features keep the scale of each path
         joint, reached = tried[best], reached + gains[best]
         chosen.append(Chosen(best, gains[best]))

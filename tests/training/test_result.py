@@ -230,9 +230,11 @@ def test_a_graph_without_reverse_relations_is_noticed() -> None:
 
 def test_fit_reads_a_homogeneous_graph(academic: Academic, tmp_path: Path) -> None:
     graph = with_masks(*academic)
-    index = torch.randint(0, 90, (2, 400), generator=torch.Generator().manual_seed(0))
+    draw = torch.Generator().manual_seed(0)
+    pairs = torch.randperm(90 * 90, generator=draw)[:400]  # distinct: a stored graph adds repeated edges up
+    index, weight = torch.stack([pairs // 90, pairs % 90]), torch.rand(400, 1, generator=draw)
     masks = {name: graph["author"][name] for name in ("train_mask", "val_mask", "test_mask")}
-    data = Data(x=graph["author"].x, edge_index=index, y=graph["author"].y, edge_attr=torch.rand(400, 1), **masks)
+    data = Data(x=graph["author"].x, edge_index=index, y=graph["author"].y, edge_attr=weight, **masks)
     result = fastgtn.fit(data, config=quick())
     assert result.schema.edge_types == (("node", "edge", "node"),)
     assert torch.equal(result.graph["node", "edge", "node"].edge_weight, data.edge_attr.squeeze(1))

@@ -136,13 +136,37 @@ def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
     found = stored_decisions(tmp_path / "run")
     assert found is not None
     tried = [trial.values for trial in found.trials]
-    assert tried[0] == {"model.start": "screened", "graph.normalize": "row"}  # the encoder was given
-    assert {"uniform", "joint", "symmetric"} <= {value for values in tried for value in values.values()}
+    assert tried[0] == {"graph.normalize": "row", "model.start": "screened"}  # the encoder was given
+    assert {"mixed", "log"} <= {value for values in tried for value in values.values()}
     best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
     assert found.outcome == best.values
     settled = fastgtn.load_run(tmp_path / "run").config
     assert settled.graph.normalize == found.outcome["graph.normalize"]
     assert settled.model.start == found.outcome["model.start"]
+
+
+@pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
+def test_the_normalisation_whose_paths_explain_most_comes_first(model: str) -> None:
+    graph, task = make_random_schema(10)  # labels follow means over four hops, each of which has an equal say
+    config = Config.of({"model": {"name": model}})
+    inputs, settled = settle(Inputs.of(graph, config), task, config)
+    assert settled.graph.normalize == "row"
+    assert inputs.screening is not None
+    first = inputs.screening.chosen[0].path.relations
+    assert [list(relation) for relation in first] == graph.planted["relations"]
+    again = settle(Inputs.of(graph, config), task, config, stored=inputs.decisions)
+    assert again[1] == settled
+    assert again[0].screening is inputs.screening
+
+
+def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    config = Config.of(SMALL, {"model": {"start": "mixed"}, "fit": {"epochs": 1, "learning_rate": 1e-9}})
+    filters = fastgtn.fit(graph, task, config).filters[0]
+    assert filters[:, 0].max(-1).min() > 0.9
+    assert filters[:, -1].max() < 2.5 / filters.shape[-1]
+    given = Config.of(config.model_dump(), {"model": {"num_channels": 2}})
+    assert fastgtn.fit(graph, task, given).filters[0][:, 1].max() < 2.5 / filters.shape[-1]
 
 
 @pytest.mark.trials

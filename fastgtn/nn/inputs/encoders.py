@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from fastgtn.errors import InputError
-from fastgtn.nn.inputs.features import FeatureBlock, Features, SparseMatrix, column_statistics
+from fastgtn.nn.inputs.columns import BY_COLUMN, column_scales
+from fastgtn.nn.inputs.features import FeatureBlock, Features, SparseMatrix
 from fastgtn.nn.row_linear import row_product
 from fastgtn.relations.kernels.dropout import drop
 
@@ -68,14 +69,14 @@ class InputLinear(nn.Module):
 
     @torch.no_grad()
     def measure(self, features: Features) -> None:
-        """Keep means and deviations of the columns of those blocks that are to be standardised.
+        """Keep means and deviations of the columns of those blocks that are to be scaled by column.
 
         They are part of the weights, so that another graph is read as the graph of the training was.
         """
         for block in features.blocks:
-            if block.scaling == "standard" and isinstance(block.matrix, Tensor):
+            if block.scaling in BY_COLUMN and isinstance(block.matrix, Tensor):
                 number = self.keys.index(block.key)
-                mean, deviation = column_statistics(block.matrix)
+                mean, deviation = column_scales(block.matrix, block.scaling)
                 setattr(self, f"{MEAN}{number}", mean.to(self.weights[number].dtype))
                 setattr(self, f"{DEVIATION}{number}", deviation.to(self.weights[number].dtype))
 

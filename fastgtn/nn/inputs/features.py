@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
+from fastgtn.nn.inputs.columns import Scaling
 from fastgtn.relations.kernels.buffers import empty_tensor
 from fastgtn.relations.kernels.dropout import drop
 from fastgtn.relations.layout.segments import Segments
@@ -66,7 +66,6 @@ class SparseMatrix:
 
 
 Matrix = Tensor | SparseMatrix
-Scaling = Literal["auto", "none", "row", "count", "standard"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +185,7 @@ class Features:
         return Features(blocks, self.num_rows, in_order=self.order is None)
 
     def with_scaling(self, scaling: Mapping[str, Scaling]) -> Features:
-        """The same nodes; models read the columns of "standard" blocks in deviations from their means."""
+        """The same nodes; models read the columns of "scale" and "standard" blocks in deviations from their means."""
         blocks = tuple(replace(b, scaling=scaling.get(b.key, b.scaling)) for b in self.blocks)
         return Features(blocks, self.num_rows, in_order=self.order is None)
 
@@ -220,13 +219,6 @@ def stacked(upper: Matrix, lower: Matrix) -> Matrix:
 def selected(matrix: Matrix, rows: Tensor) -> Matrix:
     """Some rows of a matrix."""
     return matrix.select(rows) if isinstance(matrix, SparseMatrix) else _rows(matrix, rows)
-
-
-def column_statistics(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each column, from some rows of a large matrix; the deviation of a constant is 1."""
-    rows = _some_rows(matrix).double()
-    mean, deviation = rows.mean(0), rows.std(0, correction=0)
-    return mean, torch.where(deviation > 1e-9 * mean.abs() + 1e-30, deviation, 1.0)
 
 
 def _located(block: FeatureBlock, nodes: Tensor, num_rows: int) -> tuple[Tensor | None, Tensor]:

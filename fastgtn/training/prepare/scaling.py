@@ -8,14 +8,16 @@ import torch
 
 from fastgtn.config import FeatureOptions
 from fastgtn.errors import InputError, nearest
-from fastgtn.nn.inputs.features import Features, Matrix, Scaling, SparseMatrix, column_statistics
+from fastgtn.nn.inputs.columns import Scaling, column_statistics
+from fastgtn.nn.inputs.features import Features, Matrix, SparseMatrix
 
 LOOKED_AT = 1 << 22  # numbers that decide what a matrix holds
-ORDINARY = (0.2, 5.0)  # deviations of columns that are left alone
+FEWEST_COUNTS, FEWEST_ZEROS = 8, 0.1  # columns, and share of zeros, of whole numbers that count something
+ONE_UNIT = 30.0  # columns whose deviations differ by a larger factor are in different units
 
 
 def scaled(features: Features, how: Scaling | Mapping[str, Scaling]) -> Features:
-    """Rows are divided here; columns are standardised by the model, which keeps their means and deviations.
+    """Rows are divided here; columns are scaled by the model, which keeps their means and deviations.
 
     Args:
         how: One way for all node types that have features, or one for each.
@@ -46,27 +48,28 @@ def settled_scaling(features: Features, options: FeatureOptions) -> Scaling | di
 
 
 def suitable(matrix: Matrix) -> Scaling:
-    """What the numbers ask for: counts are compared within their row, zeros and ones stay, others get deviation 1.
+    """What the numbers ask for.
 
-    Numbers of ordinary size stay, too, and so do sparse numbers that are not counts: taking off a mean would fill
-    all their zeros.
+    Counts, such as those of words, are compared within their row. Zeros and ones stay as they are, and so do sparse
+    numbers, because taking off a mean would fill all their zeros. Other columns are brought to one size together, or
+    each to its own where they are so different that they must be in different units.
     """
     values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
     values = values.flatten()[:: 1 + values.numel() // LOOKED_AT]
-    if bool(((values == 0) | (values == 1)).all()):
+    is_zero = values == 0
+    if bool((is_zero | (values == 1)).all()):
         return "none"
     is_whole = bool(((values >= 0) & (values == values.round())).all())
-    if is_whole and matrix.shape[1] > 1:
+    has_zeros = isinstance(matrix, SparseMatrix) or float(is_zero.float().mean()) >= FEWEST_ZEROS
+    if is_whole and has_zeros and matrix.shape[1] >= FEWEST_COUNTS:
         return "count"
-    return "none" if isinstance(matrix, SparseMatrix) or _is_ordinary(matrix) else "standard"
-
-
-def _is_ordinary(matrix: Matrix) -> bool:
-    """Whether dense columns have deviations around 1 already, so that their sizes may mean something."""
-    assert not isinstance(matrix, SparseMatrix)
-    mean, deviation = column_statistics(matrix)
-    usual = bool(((deviation >= ORDINARY[0]) & (deviation <= ORDINARY[1])).all())
-    return usual and bool((mean.abs() <= ORDINARY[1]).all())
+    if isinstance(matrix, SparseMatrix):
+        return "none"
+    deviation = column_statistics(matrix)[1]
+    deviation = deviation[deviation > 0]
+    if not len(deviation):
+        return "none"
+    return "scale" if float(deviation.max() / deviation.min()) <= ONE_UNIT else "standard"
 
 
 def _by_row(matrix: Matrix, how: Scaling) -> Matrix:

@@ -11,11 +11,11 @@ from torch_geometric.data import HeteroData
 from fastgtn.config import Config
 from fastgtn.data import NodeTask, Split
 from fastgtn.errors import InputError
+from fastgtn.nn import MetaPathModel
 from fastgtn.screening import Screening, ScreenOptions, screen
 from fastgtn.screening.screen import Progress
 from fastgtn.training.build import Inputs, check_task
 
-META_PATH_MODELS = ("fast_gtn", "gtn")
 MOST_MOMENTS = 16  # moments of training nodes are rounded down to so many: each of them needs a graph
 
 
@@ -53,10 +53,10 @@ def screen_inputs(
     progress: Progress | None = None,
 ) -> Screening:
     """The same for a graph that has been prepared."""
-    if config.model.name not in META_PATH_MODELS:
+    model = config.model.module
+    if not issubclass(model, MetaPathModel):
         raise InputError(
-            f"screening is for models that learn meta-paths ({', '.join(META_PATH_MODELS)}), "
-            f'not for "{config.model.name}".'
+            f'screening is for models that learn meta-paths, GTN and FastGTN, not for "{config.model.name}".'
         )
     options = options or ScreenOptions()
     rows = inputs.rows(task.target, task.train.nodes)
@@ -64,5 +64,5 @@ def screen_inputs(
     nodes = places - inputs.raw.nodes_of(task.target).start
     seen = replace(task, train=Split(nodes, task.train.labels))
     return screen(
-        inputs.stack, inputs.features, seen, means=config.model.name == "gtn", options=options, progress=progress
+        inputs.stack, inputs.features, seen, means=model.divides_by_degrees, options=options, progress=progress
     )

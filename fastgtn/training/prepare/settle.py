@@ -1,10 +1,10 @@
-"""Decide before training what a config leaves open: scaling of features, path length, channels, and further keys."""
+"""Decide before training what a config leaves open: scaling, normalisation, path length, channels, and more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 from fastgtn.config import Config
 from fastgtn.data import NodeTask
@@ -20,6 +20,9 @@ from fastgtn.training.prepare.trials import decide, with_values
 Progress = Callable[[int, int], None]
 UNIFORM_LENGTH = 2  # hops and channels where there is no path to start from
 UNIFORM_CHANNELS = 2
+MANY_EDGES = 5_000_000  # on larger graphs only the usual normalisation is screened
+WORTH_A_TRIAL = 0.7  # normalisations whose paths explain less than this share of the best are not tried
+TELLING = 0.25  # below this R², as on graphs without features, a regression does not tell which one is best
 
 
 @dataclass(frozen=True)
@@ -45,22 +48,77 @@ def settle(
     """
     progress = progress or Listeners()
     config = with_values(config, {"features.normalize": settled_scaling(inputs.features, config.features)})
-    decisions = stored
-    if decisions is None:
-        screening = _screened(inputs, task, config, progress.screening)
-        inputs = replace(inputs, decisions=Decisions(screening))
-        complete = partial(_numbered, screening=screening)
-        decisions = Decisions(screening, decide(inputs, task, config, complete, progress=progress.trials))
-    config = _numbered(with_values(config, decisions.outcome), decisions.screening)
-    return replace(inputs, decisions=decisions, options=config.graph), config
+    if stored is not None:
+        return _Screened(inputs, config, {config.graph.normalize: stored.screening}).settled(stored)
+    screened = _Screened(inputs, config, _screenings(inputs, task, config, progress.screening))
+    trials = decide(screened, task, progress=progress.trials)
+    return screened.settled(Decisions(screened.best, trials))
 
 
-def _screened(inputs: Inputs, task: NodeTask, config: Config, progress: Progress | None) -> Screening | None:
+@dataclass(frozen=True, eq=False)
+class _Screened:
+    """A graph with the screening of each normalisation that may be chosen, the best first."""
+
+    inputs: Inputs
+    config: Config
+    screenings: Mapping[str, Screening | None]
+
+    @property
+    def best(self) -> Screening | None:
+        return next(iter(self.screenings.values()))
+
+    def open_keys(self) -> dict[str, tuple[Any, ...]]:
+        """The full keys with the value "auto" that trials decide, and the values to try, the usual one first."""
+        num_chosen = 0 if self.best is None else len(self.best.chosen)
+        keys = {"graph.normalize": tuple(self.screenings)} | self.config.model.trials(num_chosen)
+        return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
+
+    def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
+        """Inputs and config with some values; the screened paths are those of the normalisation."""
+        config = with_values(self.config, values)
+        screening = self.screenings.get(config.graph.normalize, self.best)
+        config = _numbered(config, screening)
+        return replace(self.inputs, decisions=Decisions(screening), options=config.graph), config
+
+    def settled(self, decisions: Decisions) -> tuple[Inputs, Config]:
+        """The outcome of the decisions."""
+        inputs, config = self.with_values(decisions.outcome)
+        return replace(inputs, decisions=replace(decisions, screening=inputs.screening)), config
+
+
+def _screenings(
+    inputs: Inputs, task: NodeTask, config: Config, progress: Progress | None
+) -> dict[str, Screening | None]:
+    """The screening of each normalisation that is open, by how much of the labels its paths explain.
+
+    Ties keep the order of the model. A normalisation that clearly explains less than another one is left out.
+    """
     options = config.model
-    if not isinstance(options, MetaPathOptions) or options.start == "uniform" or len(task.train) < FEWEST_NODES:
-        return None
+    if not isinstance(options, MetaPathOptions):
+        return {config.graph.normalize: None}
+    open_values = config.graph.normalize == "auto"
+    values = options.normalizations if open_values else (config.graph.normalize,)
+    if inputs.is_timed:  # others divide by what comes later than a moment
+        values = tuple(value for value in values if value != "joint") if open_values else values
+    if options.start == "uniform" or len(task.train) < FEWEST_NODES:
+        return {values[0]: None}
+    if inputs.raw.num_edges > MANY_EDGES:
+        values = values[:1]
     limits = ScreenOptions(longest=options.longest, most_chosen=options.most_channels, seed=config.split_seed)
-    return screen_inputs(inputs, task, config, options=limits, progress=progress)
+    found: dict[str, Screening | None] = {}
+    for value in values:
+        changed = with_values(config, {"graph.normalize": value})
+        prepared = replace(inputs, options=changed.graph)
+        found[value] = screen_inputs(prepared, task, changed, options=limits, progress=progress)
+    joint = {value: 0.0 if one is None else one.joint for value, one in found.items()}
+    best = max(joint.values())
+    kept = [value for value in values if best < TELLING or joint[value] >= WORTH_A_TRIAL * best]
+    return {value: found[value] for value in sorted(kept, key=lambda value: -joint[value])}
+
+
+def _value(config: Config, key: str) -> Any:
+    section, name = key.split(".")
+    return getattr(getattr(config, section), name, None)
 
 
 def _numbered(config: Config, screening: Screening | None) -> Config:
@@ -68,10 +126,10 @@ def _numbered(config: Config, screening: Screening | None) -> Config:
     options = config.model
     if not isinstance(options, MetaPathOptions):
         return config
-    screening = None if options.start == "uniform" else screening
-    chosen = () if screening is None else screening.chosen[: options.most_channels]
+    chosen = () if screening is None else screening.chosen[: options.most_started]
     length = max((len(path.path) for path in chosen), default=0)
     # nothing but a node's own features, or nothing at all: as many as usual
-    numbers = (length, len(chosen)) if length else (UNIFORM_LENGTH, UNIFORM_CHANNELS)
+    uniform = (UNIFORM_LENGTH, UNIFORM_CHANNELS)
+    numbers = (length, len(chosen) + (options.start == "mixed")) if length else uniform
     keys = dict(zip(("path_length", "num_channels"), numbers, strict=True))
     return with_values(config, {f"model.{key}": n for key, n in keys.items() if getattr(options, key) == "auto"})

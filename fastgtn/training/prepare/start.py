@@ -31,7 +31,7 @@ def start_filters(backbone: Backbone, inputs: Inputs, options: BackboneOptions) 
         return
     paths = [path.path.relations for path in inputs.screening.chosen]
     for filters in backbone.hop_filters()[:1]:
-        filters.start_from([path for path in paths if len(path) <= filters.path_length])
+        filters.start_from([path for path in paths if len(path) <= filters.path_length][: options.most_started])
 
 
 def freeze_filters(backbone: Backbone) -> None:

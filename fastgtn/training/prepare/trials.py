@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from fastgtn.config import Config
-from fastgtn.config.toml import flat
 from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
 from fastgtn.training.build import Inputs, build_model
@@ -19,33 +17,47 @@ from fastgtn.training.fit import train_inputs
 from fastgtn.training.prepare.decisions import Trial, outcome
 
 Progress = Callable[[int, int], None]  # trials that are done, of how many
-Complete = Callable[[Config], Config]
+MOST_SEEDS = 2  # of each trial, where they fit into the time
 OPERATIONS, OPERATIONS_PER_SECOND = 4, 8e9  # per value that an epoch reads and column, forward and backward
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
 
 
-def decide(
-    inputs: Inputs, task: NodeTask, config: Config, complete: Complete, *, progress: Progress | None = None
-) -> tuple[Trial, ...]:
+class Open(Protocol):
+    """A graph and a config with open keys."""
+
+    def open_keys(self) -> dict[str, tuple[Any, ...]]:
+        """The full keys to decide, and the values of each, the usual one first."""
+
+    def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
+        """What is trained with these values."""
+
+
+def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) -> tuple[Trial, ...]:
     """Try the values of each open key in turn, from the first of each; the best so far stays.
 
     Test labels play no part, and neither does the seed of the run: all seeds share the outcome. Which trials fit into
     `fit.trial_seconds` is estimated from the size of the graph, so that a busy machine decides the same.
-
-    Args:
-        complete: Fills in the numbers of a config that screening decides.
     """
-    keys = open_keys(config, inputs)
+    keys = choice.open_keys()
     first = {key: values[0] for key, values in keys.items()}
     total = 1 + sum(len(values) - 1 for values in keys.values())
-    each = estimated_seconds(inputs, task, complete(with_values(config, first)))
-    affordable = min(total, int(config.fit.trial_seconds / max(each, 1e-3)))
+    inputs, config = choice.with_values(first)
+    each = max(estimated_seconds(inputs, task, config), 1e-3)
+    affordable = min(total, int(config.fit.trial_seconds / each))
+    seeds = min(MOST_SEEDS, max(1, int(config.fit.trial_seconds / each / total)))
     if affordable < 2 or not len(task.val):
         return (Trial(first, None, 0.0, True),) if first else ()
     trials: list[Trial] = []
-    for values in islice(_candidates(keys, trials), affordable):
+    seen: list[Config] = []
+    for values in _candidates(keys, trials):
+        inputs, config = choice.with_values(values)
+        if config in seen:  # such as one channel where there is only one
+            continue
+        if len(seen) == affordable:
+            break
+        seen.append(config)
         begun = time.perf_counter()
-        score = _score(inputs, task, complete(with_values(config, values)))
+        score = _score(inputs, config, task, seeds)
         best = next((trial.score for trial in reversed(trials) if trial.kept), None)
         kept = not trials or (score is not None and (best is None or score > best + _margin(best, task)))
         trials.append(Trial(values, score, round(time.perf_counter() - begun, 2), kept))
@@ -61,16 +73,6 @@ def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
     rows = inputs.rows(task.target, torch.cat([task.train.nodes, task.val.nodes]))
     width = config.model.floats_per_node
     return config.fit.epochs * width * inputs.plan(model, rows).cost * OPERATIONS / OPERATIONS_PER_SECOND
-
-
-def open_keys(config: Config, inputs: Inputs) -> dict[str, tuple[Any, ...]]:
-    """The full keys with the value "auto" that trials decide, and the values to try."""
-    now = flat(config.model_dump())
-    num_chosen = 0 if inputs.screening is None else len(inputs.screening.chosen)
-    tried = config.model.trials(num_chosen)
-    if inputs.is_timed and "graph.normalize" in tried:
-        tried["graph.normalize"] = tried["graph.normalize"][:1]  # others divide by what comes later than a moment
-    return {key: values for key, values in tried.items() if now.get(key) == "auto"}
 
 
 def with_values(config: Config, values: Mapping[str, Any]) -> Config:
@@ -89,15 +91,26 @@ def _candidates(keys: Mapping[str, tuple[Any, ...]], trials: list[Trial]) -> Ite
             yield outcome(tuple(trials)) | {key: value}
 
 
-def _score(inputs: Inputs, task: NodeTask, config: Config) -> float | None:
-    """The best validation score of one training; None where it cannot be trained."""
-    try:
-        state = train_inputs(replace(inputs, options=config.graph), task, config.for_seed(config.split_seed))
-    except InputError:  # the loss diverged, or a normalisation does not allow these weights
-        return None
-    return None if state.best is None else state.best.score
+def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int) -> float | None:
+    """The best validation score of a training, mean of some seeds; None where it cannot be trained."""
+    scores = []
+    for seed in range(config.split_seed, config.split_seed + seeds):
+        try:
+            state = train_inputs(inputs, task, config.for_seed(seed))
+        except InputError:  # the loss diverged, or a normalisation does not allow these weights
+            return None
+        if state.best is None:
+            return None
+        scores.append(state.best.score)
+    return statistics.fmean(scores)
 
 
 def _margin(score: float, task: NodeTask) -> float:
-    """A fraction of the standard error of a share; scores that are not shares have no margin."""
-    return CLEAR_GAIN * (score * (1 - score) / len(task.val)) ** 0.5 if 0 <= score <= 1 else 0.0
+    """A fraction of the standard error of a share; scores that are not shares have no margin.
+
+    Where a rare class decides the score, only its nodes are counted.
+    """
+    count = len(task.val)
+    if task.has_rare_class:
+        count = max(1, int(torch.bincount(task.val.labels, minlength=task.num_classes).min()))
+    return CLEAR_GAIN * (score * (1 - score) / count) ** 0.5 if 0 <= score <= 1 else 0.0
