@@ -5,21 +5,15 @@ Processes are forked before torch or numba have started a thread, so that the im
 
 import json
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Any
 
+from ports import free_port
 from quick_config import quick
 
 from fastgtn.runs import train
 from fastgtn.training.team import joined
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def together(size: int, out: Path, dataset: str, sections: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from fastgtn.bench.efficiency import Sizes, efficiency_cells, efficiency_report, measure
 from fastgtn.bench.exactness import exactness_cases
 from fastgtn.bench.explicit import ExplicitGTN
+from fastgtn.bench.measure import peak_memory
 from fastgtn.cli import app
 from fastgtn.data import archive, load
 from fastgtn.errors import InputError
@@ -77,3 +78,12 @@ def test_a_graph_without_task_cannot_be_measured(graph_file: Path, tmp_path: Pat
     archive.write(tmp_path / "bare.npz", graph, None)
     with pytest.raises(InputError, match="no training step can be measured"):
         measure(str(tmp_path / "bare.npz"), SMALL)
+
+
+def test_the_peak_of_memory_is_that_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty million bytes: freed before the call ends where the system counts, kept where samples are taken."""
+    found = [peak_memory(lambda: torch.ones(10_000_000).sum().item()) for _ in range(2)]
+    kept: list[torch.Tensor] = []
+    monkeypatch.setattr("fastgtn.bench.measure._CLEAR", Path("/nowhere"))
+    found.append(peak_memory(lambda: kept.append(torch.ones(10_000_000))))
+    assert all(35e6 < peak < 60e6 for peak in found), found

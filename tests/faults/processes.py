@@ -103,6 +103,7 @@ def start(
     """
     output, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)  # it is read at the end, so everything must fit
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # or Ctrl-C could end the child in the parent's code
     pid = os.fork()
     if pid == 0:
         code = FOREIGN
@@ -114,6 +115,7 @@ def start(
             code = ABORTED[1]
         finally:
             os._exit(code)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with suppress(PermissionError, ProcessLookupError):  # the child may do it first
         os.setpgid(pid, pid)
     os.close(write)
@@ -135,6 +137,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def _command(argv: Sequence[str], output: int, disk: int | None, is_bound: bool) -> int:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(output, 2)

@@ -17,6 +17,7 @@ from faults.commands import Command, sha
 from faults.doors import damaged
 from faults.processes import ABORTED, CLEAN, Process, Trouble, start
 from http_client import served
+from ports import free_port
 
 from fastgtn.runs import load_run
 
@@ -87,7 +88,7 @@ class ServeFaults:
     def interrupt(self, random: Random) -> None:
         """One signal; then the files are the same, and the next server gives the same answers."""
         name = random.choice(list(SIGNALS))
-        process = self._start(_free_port())
+        process = self._start(free_port())
         self.counts[name] += process.signal(SIGNALS[name], after=random.random() * self.seconds)
         process.end().require(*ENDS[name], fault=f"{name} to serve")
         if self.results(self.run) != self.files:
@@ -102,17 +103,15 @@ class ServeFaults:
 
     def _asked(self) -> Any:
         """The answer of a server to one request."""
-        port = _free_port()
+        port = free_port()
         process = self._start(port)
         answer = None
-        for _ in range(3000):
+        while answer is None and not process.has_ended:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             with suppress(OSError):
                 connection.request("POST", "/predict", self.body, {"Content-Type": "application/json"})
                 answer = json.loads(connection.getresponse().read())
             connection.close()
-            if answer is not None:
-                break
             time.sleep(0.02)
         process.signal(signal.SIGTERM, after=0)
         process.end().require(CLEAN, fault="SIGTERM to a server that answers")
@@ -130,8 +129,3 @@ def good_body(run: Path) -> bytes:
 
 def _request(body: bytes) -> bytes:
     return HEAD % len(body) + body
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as place:
-        return int(place.getsockname()[1])

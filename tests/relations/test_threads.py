@@ -1,7 +1,6 @@
 """Threads only say who does the work: not one bit of a result depends on them, and they never wait for each other."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import torch
 from team_calls import KERNELS, digest
 from torch import Tensor
 
+from fastgtn import system
 from fastgtn.relations import RelationStack
 from fastgtn.relations.kernels import cache, neighbours
 from fastgtn.relations.kernels import compile as compiling
@@ -35,8 +35,20 @@ def _whole_machine_is_ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 DRAWING = ("dropout", "attention")  # they draw from torch's generator, which all threads of a process share
 
 
-def digest_into(queue: "multiprocessing.Queue[str]", name: str) -> None:
-    queue.put(digest(KERNELS[name]()))
+def digest_in_fork(name: str) -> str:
+    """Computed by a forked process; empty if that process fails."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write, digest(KERNELS[name]()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        found = pipe.read()
+    os.waitpid(pid, 0)
+    return found
 
 
 def on_threads(count: int, run: Callable[[], list[Tensor]]) -> str:
@@ -64,12 +76,7 @@ def test_bits_are_the_same_without_a_team(name: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", ["hop", "dropout", "attention", "neighbor_sampling", "layer_sampling"])
 def test_bits_are_the_same_in_a_forked_process(name: str) -> None:
     expected = on_threads(3, KERNELS[name])  # the team exists when the process is forked, and is lost then
-    context = multiprocessing.get_context("fork")
-    queue: multiprocessing.Queue[str] = context.Queue()
-    child = context.Process(target=digest_into, args=(queue, name))
-    child.start()
-    assert queue.get() == expected
-    child.join()
+    assert digest_in_fork(name) == expected
     assert on_threads(3, KERNELS[name]) == expected
 
 
@@ -172,6 +179,24 @@ def test_code_that_another_process_compiled_for_other_types_is_not_run(tmp_path:
     fast.save("float64", "code for float64")
     assert fast.load("float64") == "code for float64"
     assert CheckedCacheFile(str(tmp_path), "hop", "later").load("float64") is None
+
+
+def test_processes_store_code_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads what is stored and adds to it: without a lock, what another one adds meanwhile would be lost."""
+    read = CheckedCacheFile._load_index
+    tried = []
+
+    def also_by_another(self: CheckedCacheFile) -> object:
+        lock_file = system.open_own(tmp_path / ".lock", create=False)
+        tried.append(system.lock(lock_file, wait=False))
+        os.close(lock_file)
+        return read(self)
+
+    monkeypatch.setattr(CheckedCacheFile, "_load_index", also_by_another)
+    CheckedCacheFile(str(tmp_path), "hop", "now").save("float32", "code")
+    assert tried == [False]
+    monkeypatch.undo()
+    assert CheckedCacheFile(str(tmp_path), "hop", "now").load("float32") == "code"
 
 
 def test_code_is_compiled_again_if_another_kernel_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

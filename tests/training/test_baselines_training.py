@@ -33,8 +33,9 @@ def test_all_models_have_names() -> None:
 
 @pytest.mark.parametrize("model", EVERY)
 def test_a_few_epochs_lower_the_loss(academic: Academic, model: str) -> None:
-    options = {"epochs": 30, "patience": 0, "learning_rate": 0.05, "weight_decay": 0.0}
-    config = quick(model={"name": model, "dropout": 0.0}, fit=options)
+    options = {"epochs": 40, "patience": 0, "learning_rate": 0.05, "weight_decay": 0.0}
+    # wide enough that some units stay active for any seed: eight may all end where a ReLU has no gradient
+    config = quick(model={"name": model, "dropout": 0.0, "hidden": 32}, fit=options)
     result = fastgtn.fit(*academic, config)
     assert result.history[-1]["loss"] < 0.9 * result.history[0]["loss"]
     again = fastgtn.fit(*academic, config)

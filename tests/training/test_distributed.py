@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -100,32 +98,17 @@ def test_a_run_that_may_be_restarted_needs_a_folder(graph_file: Path, monkeypatc
 def test_a_killed_worker_is_started_again_and_nothing_is_lost(graph_file: Path, tmp_path: Path) -> None:
     environment = os.environ | ONE_THREAD | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "3"]
-    torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "-m", "fastgtn", "train"]
-    words = ["--graph", str(graph_file), "--json", "--set", "fit.epochs=40", "--set", "batch.size=16"]
+    torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", str(TESTS / "killed_worker.py")]
+    words = ["train", "--graph", str(graph_file), "--json", "--set", "fit.epochs=12", "--set", "batch.size=16"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    undisturbed = subprocess.run(
-        [*torchrun, *words, "--out", whole], env=environment, stdout=subprocess.PIPE, check=True
-    )
-    process = subprocess.Popen([*torchrun, *words, "--out", cut], env=environment, stdout=subprocess.PIPE)
-    while len(history_lines(cut)) < 3 and process.poll() is None:
-        time.sleep(0.01)
-    assert len(history_lines(cut)) < 40
-    os.kill(worker_of(process.pid), signal.SIGKILL)
-    output, _ = process.communicate()
-    assert process.returncode == 0
-    first, second = json.loads(undisturbed.stdout), json.loads(output)
-    assert second["test"] == first["test"]
+    printed = []
+    for folder, step in ((whole, 0), (cut, 20)):
+        command = [*torchrun, str(step), str(mark := tmp_path / "killed"), *words, "--out", str(folder)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert mark.exists() == (folder == cut)
+        printed.append(json.loads(done.stdout))
+    assert printed[0]["test"] == printed[1]["test"]
     assert history(cut) == history(whole)
     one, other = (read_tensors(folder / "seed-0/model.safetensors")[0] for folder in (whole, cut))
     assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-def history_lines(folder: Path) -> list[str]:
-    path = folder / "seed-0" / "history.jsonl"
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def worker_of(parent: int) -> int:
-    """A process that torchrun has started: the last one."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return int(children[-1])
