@@ -46,7 +46,11 @@ class LinkSettings:
             (self.split, get_args(SplitBy), "split"),
         ):
             if value is not None and value not in known:
-                raise InputError(f'no {what} "{value}"; {nearest(value, known)}')
+                raise InputError(f'no {what} "{value}"; {nearest(str(value), known)}')
+        if self.relation is not None and not isinstance(self.relation, str):
+            raise InputError(f"link.relation must be the name of a relation, but got {self.relation!r}.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InputError(f"fit.seed must be a whole number, but got {self.seed!r}.")
         if isinstance(self.longest, bool) or not isinstance(self.longest, int) or not 1 <= self.longest <= 8:
             raise InputError(f"link.longest must be a number of steps between 1 and 8, but got {self.longest!r}.")
 
@@ -54,17 +58,17 @@ class LinkSettings:
     def of(values: Values) -> LinkSettings:
         """From nested values, as in a TOML file: `dataset`, `[link]`, and the sections of a config."""
         rest = {key: value for key, value in values.items() if key not in ("dataset", "link")}
-        given = dict(values.get("link", {}))
+        given = _section(values, "link")
         for key in given:
             if key not in KEYS:
                 raise InputError(f'no config key "link.{key}"; {nearest(key, KEYS)}')
         if "dataset" not in values:
             raise InputError("a link task needs a graph: give an archive with --graph, or a name with --dataset.")
-        section = dict(rest.get("model", {}))
+        section = _section(rest, "model")
         name = str(section.pop("name", JOINED))
         if name != JOINED:
             model_values(name)
-        fit = dict(rest.get("fit", {}))
+        fit = _section(rest, "fit")
         seed = fit.pop("seed", 0)
         kept = {key: value for key, value in (rest | {"model": section, "fit": fit}).items() if value not in ({}, None)}
         settings = LinkSettings(str(values["dataset"]), **given, seed=seed, model=name, values=kept)
@@ -102,3 +106,11 @@ class LinkSettings:
 
     def to_json(self) -> dict[str, Any]:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+def _section(values: Values, name: str) -> Values:
+    """A copy of a section; empty if there is none."""
+    found = values.get(name, {})
+    if not isinstance(found, dict):
+        raise InputError(f"{name} is a section with keys of its own, but got {name} = {found!r}.")
+    return dict(found)

@@ -23,7 +23,8 @@ from fastgtn.links.learned.store import WEIGHTS
 from fastgtn.links.settings import LinkSettings
 from fastgtn.links.task import LinkTask
 from fastgtn.runs.checkpoint import is_whole
-from fastgtn.runs.files import alone_in, read_json, sweep, write_json
+from fastgtn.runs.files import PARTIAL, alone_in, read_json, sweep, write_json
+from fastgtn.runs.records import Facts, checked
 from fastgtn.runs.seed_run import Recorder
 from fastgtn.system import own_folder
 from fastgtn.training.loop import State
@@ -31,6 +32,14 @@ from fastgtn.training.team import ALONE, Team, is_restarted, may_restart
 
 RUN, RESULT = "run.json", "result.json"
 Watch = Callable[[State], None]
+
+
+class _Scores(Facts):
+    """What the summary of a run relies on."""
+
+    seed: int
+    val: dict[str, float]
+    test: dict[str, float]
 
 
 def train_links(
@@ -139,13 +148,13 @@ def _fit_options(settings: LinkSettings) -> FitOptions:
 
 def _finished(folder: Path, settings: LinkSettings) -> dict[str, Any] | None:
     """The stored facts of a seed. None if they are missing or damaged: the seed is then trained again."""
-    files = [FILE, RESULT]
-    if not all((folder / name).is_file() for name in files):
+    if not all((folder / name).is_file() for name in (FILE, RESULT)):
         return None
     if settings.model != JOINED and not is_whole(folder / WEIGHTS):
         return None
     try:
-        return [read_json(folder / name) for name in files][-1]
+        read_json(folder / FILE)
+        return checked(folder / RESULT, _Scores)
     except InputError:
         return None
 
@@ -165,8 +174,8 @@ def _opened(out: Path, record: dict[str, Any], *, resume: bool) -> Iterator[Path
 
 
 def _require_free_or_same(out: Path, record: dict[str, Any], *, resume: bool) -> None:
-    if not out.exists() or all(file.name == ".lock" for file in out.iterdir()):
-        return
+    if not out.exists() or all(file.name == ".lock" or PARTIAL.fullmatch(file.name) for file in out.iterdir()):
+        return  # free, or a process ended before it wrote anything else
     if not resume:
         raise InputError(f"{out} already contains files: resume that run with --resume, or choose another --out.")
     before, now = (toml.flat(json.loads(json.dumps(one.to_json()))) for one in (stored_settings(out), _of(record)))

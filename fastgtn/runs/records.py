@@ -10,11 +10,13 @@ from fastgtn.runs.files import damaged, read_json, read_text, write_text
 from fastgtn.training.loop import Record
 
 
-class _Facts(BaseModel):
+class Facts(BaseModel):
+    """What readers of a JSON file rely on; other keys may be there."""
+
     model_config = ConfigDict(strict=True, extra="allow")
 
 
-class _SeedFacts(_Facts):
+class _SeedFacts(Facts):
     """What readers of a seed's result rely on."""
 
     seed: int
@@ -26,11 +28,11 @@ class _SeedFacts(_Facts):
     versions: dict[str, str] = {}
 
 
-class _SeedName(_Facts):
+class _SeedName(Facts):
     seed: int
 
 
-class _RunFacts(_Facts):
+class _RunFacts(Facts):
     """What readers of a run's summary rely on."""
 
     runs: list[_SeedName]
@@ -38,12 +40,12 @@ class _RunFacts(_Facts):
 
 def read_result(folder: Path) -> dict[str, Any]:
     """The `result.json` of one seed."""
-    return _checked(folder / "result.json", _SeedFacts)
+    return checked(folder / "result.json", _SeedFacts)
 
 
 def finished_seeds(folder: Path) -> list[int]:
     """The seeds in the summary of a run."""
-    return [run["seed"] for run in _checked(folder / "result.json", _RunFacts)["runs"]]
+    return [run["seed"] for run in checked(folder / "result.json", _RunFacts)["runs"]]
 
 
 def write_history(folder: Path, history: list[Record]) -> None:
@@ -67,12 +69,8 @@ def read_history(folder: Path) -> list[Record]:
     return records
 
 
-def _is_finite(value: object) -> bool:
-    """A number that can be drawn: training stops before it would write another."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-
-
-def _checked(path: Path, kind: type[_Facts]) -> dict[str, Any]:
+def checked(path: Path, kind: type[Facts]) -> dict[str, Any]:
+    """A JSON object whose values have the right types."""
     value = read_json(path)
     try:
         kind.model_validate(value)
@@ -81,3 +79,8 @@ def _checked(path: Path, kind: type[_Facts]) -> dict[str, Any]:
         place = ".".join(map(str, first["loc"]))
         raise damaged(path, f"{place}: {first['msg']}") from None
     return value
+
+
+def _is_finite(value: object) -> bool:
+    """A number that can be drawn: training stops before it would write another."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300

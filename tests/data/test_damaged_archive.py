@@ -179,7 +179,17 @@ def test_every_array_has_a_checksum(shop: Shop, tmp_path: Path) -> None:
     assert set(json.loads(str(file["checksums_json"]))) == set(file) - {"checksums_json"}
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_folder_archive_holds_no_links(shop: Shop, tmp_path: Path) -> None:
+    archive.write(tmp_path / "g", *shop)
+    archive.write(tmp_path / "other", *shop)
+    name = next((tmp_path / "g").glob("*.npy")).name
+    (tmp_path / "g" / name).unlink()
+    (tmp_path / "g" / name).symlink_to(tmp_path / "other" / name)
+    with pytest.raises(InputError, match=f"{name} is a symbolic link"):
+        archive.read(tmp_path / "g")
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_damage_gets_through_as_another_exception(shop: Shop, tmp_path: Path, data: st.DataObject) -> None:
     """Cut the file anywhere, or change any byte: it is refused, or reads as the same graph."""

@@ -1,5 +1,7 @@
 """The report: its tables are right, its text is inert, its size is bounded."""
 
+import base64
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -52,6 +54,17 @@ def command(*arguments, code=0):
     result = CliRunner().invoke(app, ["report", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_script(text):
+    """Browsers refuse every script and style whose hash the policy of the page does not name."""
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    rules = dict(rule.split(" ", 1) for rule in policy.replace("&#39;", "'").replace("&#x27;", "'").split("; "))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for kind, tag in (("style-src", "style"), ("script-src", "script")):
+        inside = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        hashes = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in inside]
+        assert rules[kind].split() == [f"'sha256-{found}'" for found in hashes]
 
 
 def test_scores_and_record_are_those_of_the_run(run, tables):

@@ -30,6 +30,8 @@ from fastgtn.data.importers import import_graph
 from fastgtn.data.importers.pickles import safe_pickle
 from fastgtn.data.task import NodeTask
 from fastgtn.errors import InputError
+from fastgtn.links.folder import load_link_task
+from fastgtn.links.settings import LinkSettings
 from fastgtn.runs.checkpoint import read_tensors, store_tensors
 
 INTERESTING = [0, 1, 2**7, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1]
@@ -50,9 +52,19 @@ target = "user"
 label = "town"
 split = { train = 0.5, val = 0.2, test = 0.3 }
 """
+LINK_TOML = (
+    GRAPH_TOML.replace("TABLE", "t.csv").partition("[task]")[0]
+    + """[task]
+link = "knows"
+positive = "age >= 22"
+negatives = "degree"
+split = "random"
+"""
+)
 ROWS = [(i, (i + 1) % 8, 20 + i, "ab"[i % 2]) for i in range(8)]
 NAMES = ("id", "friend", "age", "town")
 CSV = ",".join(NAMES) + "\n" + "".join(",".join(map(str, row)) + "\n" for row in ROWS)
+LINK_CSV = ",".join(NAMES) + "\n" + "".join(f"{i},{(i * i + 1) % 40},{20 + i},a\n" for i in range(40))
 
 
 def damaged(data: bytes, random: Random) -> bytes:
@@ -76,6 +88,19 @@ def damaged(data: bytes, random: Random) -> bytes:
             number = random.choice(INTERESTING) % (1 << (8 * width))
             out[place : place + width] = number.to_bytes(width, random.choice(["little", "big"]))
     return bytes(out)
+
+
+def damaged_values(data: bytes, random: Random) -> bytes:
+    """JSON in which some values have other types, are extreme, or are missing."""
+    return json.dumps(_changed(json.loads(data), random, random.choice([0.003, 0.03, 0.1]))).encode()
+
+
+def _changed(value: Any, random: Random, often: float) -> Any:
+    if random.random() < often:
+        return random.choice([None, -1, 2**70, "x", [], {}, 1e300, float("nan"), True, "../../etc", [[]], {"a": None}])
+    if isinstance(value, dict):
+        return {key: _changed(inner, random, often) for key, inner in value.items() if random.random() > often / 2}
+    return [_changed(inner, random, often) for inner in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -148,6 +173,7 @@ def file_doors() -> dict[str, Door]:
         "HGB zip, inside": Door(content["h.zip"], "h.zip", lambda path: import_graph("hgb", path), damaged_member),
         "GraphSAGE JSON": Door(links.encode(), "x-G.json", _graphsage),
         "graph.toml": Door(GRAPH_TOML.replace("TABLE", "t.csv").encode(), "graph.toml", _table("t.csv", CSV.encode())),
+        "[task] link": Door(LINK_TOML.encode(), "graph.toml", _link_tables),
         "CSV table": Door(CSV.encode(), "t.csv", _build("t.csv")),
         "Parquet table": Door(content["t.parquet"], "t.parquet", _build("t.parquet")),
         "SQLite database": Door(content["d.sqlite"], "d.sqlite", _sqlite),
@@ -188,6 +214,14 @@ def _table(name: str, content: bytes) -> Callable[[Path], object]:
         return tables.build(path)
 
     return read
+
+
+def _link_tables(path: Path) -> object:
+    path.with_name("t.csv").write_text(LINK_CSV)
+    graph, task = tables.build(path)
+    out = path.with_name("links.npz")
+    archive.write(out, graph, task, meta=graph.meta, overwrite=True)
+    return load_link_task(LinkSettings(str(out)))
 
 
 def _build(name: str) -> Callable[[Path], object]:

@@ -11,9 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import torch
 from faults.commands import COMMANDS, Command, make_inputs, require_whole
 from faults.processes import ABORTED, CLEAN, MISTAKE, Process, Trouble, read_only, start
 
+from fastgtn.relations import RelationStack
 from fastgtn.runs.files import OLD_SECONDS, PARTIAL
 
 SIGNALS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
@@ -24,6 +26,8 @@ def all_faults(folder: Path, only: tuple[str, ...] = ()) -> list["Faults"]:
     """The faults of every command; a finished run is among the inputs of those that read one."""
     inputs = folder / "inputs"
     make_inputs(inputs)
+    edges = {("n", "r", "n"): torch.tensor([[0], [1]])}
+    RelationStack.from_edges(edges, {"n": 2})  # numba prepares itself at its first call: once for all processes
     found = []
     for command in COMMANDS:
         if not only or command.name in ("train", *only):
@@ -53,13 +57,16 @@ class Faults:
 
     def interrupt(self, random: Random) -> None:
         """One to three signals at random moments, each followed by a new start; the last one runs to the end."""
-        place = self._place()
-        for _ in range(random.randint(1, 3)):
-            name = random.choice(list(SIGNALS))
-            process = self._start(place)
-            self.counts[name] += process.signal(SIGNALS[name], after=random.random() * self.seconds)
-            process.end().require(CLEAN, *ENDS[name], fault=f"{name} during {self.command.name}")
-            self.check_left(place, name)
+        before, latest = self.counts.total(), self.seconds
+        while self.counts.total() == before:  # if all came after the end, sooner ones are sent
+            place = self._place()
+            for _ in range(random.randint(1, 3)):
+                name = random.choice(list(SIGNALS))
+                process = self._start(place)
+                self.counts[name] += process.signal(SIGNALS[name], after=random.random() * latest)
+                process.end().require(CLEAN, *ENDS[name], fault=f"{name} during {self.command.name}")
+                self.check_left(place, name)
+            latest /= 2
         self.finish(place, "signals")
 
     def fill_disk(self, random: Random) -> None:

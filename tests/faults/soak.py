@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from faults.doors import file_doors
+from faults.folder_doors import SearchFolder, StoredFolder
 from faults.injections import Faults, all_faults
 from faults.processes import Trouble
 from faults.serving import Requests, ServeFaults
@@ -25,6 +26,7 @@ from faults.value_doors import ValueDoor, value_doors
 
 SECONDS = 20  # processor time after which one input counts as a hang
 MEGABYTES = 4096  # memory beyond which a bad input counts as a crash
+MEMORY = Path("/dev/shm")  # files in memory: a disk would be waited for most of the time
 KEYS = ("read", "refused", "foreign", "crash")
 DOORS: dict[str, Any] = file_doors() | value_doors()
 
@@ -69,6 +71,23 @@ def _fuzz_child(name: str, seed: int, seconds: float, write: int) -> int:
     return 0
 
 
+def make_folders(folder: Path) -> None:
+    """What the doors of folders damage, made once by other processes: this one must start no thread."""
+    for number, door in enumerate(DOORS.values()):
+        use = getattr(door, "use", None)
+        if isinstance(use, StoredFolder | SearchFolder):
+            place = folder / f"door-{number}" / "run"
+            place.parent.mkdir()
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    use.make(place)
+                finally:
+                    os._exit(0)
+            os.waitpid(pid, 0)
+            use.remember(place)
+
+
 def tell(line: str) -> None:
     """Say what happened at once: a soak is watched."""
     sys.stdout.write(line.replace("\n", " ") + "\n")
@@ -100,13 +119,16 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=0, help="go on until this many faults were injected")
     parser.add_argument("--seconds", type=float, default=1.0, help="processor time for each door and round")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=MEMORY if MEMORY.is_dir() else None, help="for all files")
     parser.add_argument("--counts", type=Path, help="write the counts to this file after every round")
     options = parser.parse_args()
+    tempfile.tempdir = None if options.folder is None else str(options.folder)
     random = Random(options.seed)
-    troubles, round_number, began = 0, 0, time.monotonic()
+    troubles, round_number, began, text = 0, 0, time.monotonic(), "no time for a round\n"
     with tempfile.TemporaryDirectory() as folder:
         commands: list[Faults | ServeFaults] = [*all_faults(Path(folder)), ServeFaults(Path(folder))]
         DOORS["requests to the server"] = ValueDoor(Requests(Path(folder) / "inputs" / "run"))
+        make_folders(Path(folder))
         inputs: dict[str, Counter[str]] = {name: Counter() for name in DOORS}
         while (
             time.monotonic() - began < 60 * options.minutes

@@ -7,12 +7,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from faults.doors import damaged, file_doors
+from faults.doors import damaged, damaged_values, file_doors
+from faults.folder_doors import StoredFolder
 from faults.value_doors import value_doors
 
 TESTS = Path(__file__).parents[1]
 FILE_DOORS = file_doors()
-DOORS = FILE_DOORS | value_doors()
+VALUE_DOORS = value_doors()
+DOORS = FILE_DOORS | VALUE_DOORS
+FOLDERS = {name: door.use for name, door in VALUE_DOORS.items() if isinstance(door.use, StoredFolder)}
 ATTEMPTS = {"MATLAB file": 3, "search database": 5, "public calls": 3, "CSV table": 10, "Parquet table": 10}
 FAULTS = """
 from pathlib import Path
@@ -60,10 +63,18 @@ def test_the_good_input_of_a_door_is_good(name: str, tmp_path: Path) -> None:
     FILE_DOORS[name].read(path)
 
 
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_nobody_changed_is_used(name: str, tmp_path: Path) -> None:
+    FOLDERS[name].make(tmp_path / "run")
+    FOLDERS[name].use(tmp_path / "run")
+
+
 def test_damage_depends_on_the_seed_alone() -> None:
     data = bytes(range(256))
     assert damaged(data, Random(1)) == damaged(data, Random(1))
     assert len({damaged(data, Random(seed)) for seed in range(50)}) > 40
+    text = b'{"a": [1, 2, {"b": "c"}], "d": {"e": null, "f": [[1.5]]}}'
+    assert len({damaged_values(text, Random(seed)) for seed in range(50)}) > 10
 
 
 def test_the_server_survives_bad_requests_and_signals(tmp_path: Path) -> None:

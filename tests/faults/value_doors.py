@@ -1,8 +1,5 @@
-"""Doors for objects and folders: random graphs with hostile numbers, run folders, searches, public calls."""
+"""Doors for objects: random graphs with hostile numbers, settings, public calls. Folders are in `folder_doors`."""
 
-import shutil
-import sqlite3
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +9,45 @@ from typing import Any
 import numpy as np
 import torch
 from bounds_checked_calls import calls
-from faults.doors import damaged
+from faults.folder_doors import (
+    SearchFolder,
+    StoredFolder,
+    make_link_run,
+    make_run,
+    make_screened_run,
+    open_link_run,
+    open_run,
+    resume_run,
+)
 from graphs import random_stack
-from quick_config import quick
 from torch_geometric.data import HeteroData
 
 import fastgtn
 from fastgtn import Features, InputError, NodeTask, RelationStack
-from fastgtn.config import Config
-from fastgtn.data import archive, make_planted
-from fastgtn.runs import load_run
+from fastgtn.config import Config, toml
+from fastgtn.config.source_index import config_keys
+from fastgtn.data import archive
+from fastgtn.links.settings import LinkSettings
+from fastgtn.runs.learned.decided import DECISIONS
 from fastgtn.training.build import Inputs
-from fastgtn.tuning.study import DATABASE, open_study
 
 HOSTILE = [float("nan"), float("inf"), -float("inf"), 1e38, -3.4e38, 1e39, 1e300, 1e-45, 5e-324, -0.0, 2.0**53 + 1]
-FACTS = {"metric": "micro_f1", "dataset": "g", "model": "gcn"}
+SETTINGS = [
+    *("0", "-1", "1", "3", "1e9", "0.5", "-0.0", "nan", "inf", "-inf", "1e400", "9" * 400, "true", "auto", "none", ""),
+    *("[]", "[1, 2]", "[[1]]", "{}", "{a = 1}", '"x"', "'", '"', "#", "=", "é\u202e", "\x00", "\x1b[2J", "2026-01-01"),
+    *("gtn", "fast_gtn", "gcn", "dot", "uniform", "random", "../../etc/passwd", "x" * 5000, "[" * 500, "{a=" * 500),
+]
+MORE_KEYS = (
+    "dataset",
+    "link",
+    "link.relation",
+    "link.negatives",
+    "link.split",
+    "link.longest",
+    "model",
+    "fit",
+    "graph",
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +73,10 @@ def value_doors() -> dict[str, ValueDoor]:
         "feature values": ValueDoor(use_features),
         "labels and splits": ValueDoor(use_labels),
         "public calls": ValueDoor(use_calls),
-        "run folder": ValueDoor(RunFolder()),
+        "--set of every key": ValueDoor(set_any_key),
+        "run folder": ValueDoor(StoredFolder(make_run, open_run)),
+        "decisions of a run": ValueDoor(StoredFolder(make_screened_run, resume_run, only=DECISIONS)),
+        "link run folder": ValueDoor(StoredFolder(make_link_run, open_link_run)),
         "search database": ValueDoor(SearchFolder()),
     }
 
@@ -130,74 +154,13 @@ def use_calls(random: Random, _folder: Path) -> None:
     calls(seed, random_stack(seed, num_types=1 + seed % 3, num_relations=1 + seed % 4, max_nodes=6, max_edges=12))
 
 
-class RunFolder:
-    """A finished run in which one file is damaged for each attempt."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.graph, self.task = make_planted("APA", authors=30, papers=40, venues=6, terms=6, features=4, seed=1)
-
-    def __call__(self, random: Random, folder: Path) -> object:
-        place = folder / "run"
-        if not self.files:
-            self._make(place)
-        elif not place.exists():
-            self._write(place)
-        name = random.choice(sorted(self.files))
-        (place / name).write_bytes(damaged(self.files[name], random))
-        try:
-            run = load_run(place)
-            return run.test, run.history, run.predict(self.graph)
-        finally:
-            (place / name).write_bytes(self.files[name])
-
-    def _make(self, place: Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            archive.write(Path(folder) / "g.npz", self.graph, self.task)
-            fastgtn.runs.train(quick(Path(folder) / "g.npz", fit={"epochs": 2}), out=Path(folder) / "run")
-            shutil.copytree(Path(folder) / "run", place)
-        paths = [path for path in place.rglob("*") if path.is_file() and path.name != ".lock"]
-        self.files = {str(path.relative_to(place)): path.read_bytes() for path in paths}
-
-    def _write(self, place: Path) -> None:
-        for name, content in self.files.items():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(content)
-
-
-class SearchFolder:
-    """The database of a search, damaged in its bytes, or in its rows."""
-
-    def __init__(self) -> None:
-        self.good = b""
-
-    def __call__(self, random: Random, folder: Path) -> object:
-        place = folder / "search"
-        if not self.good:
-            self._open(place)
-            self.good = (place / DATABASE).read_bytes()
-        place.mkdir(exist_ok=True)
-        (place / f"{DATABASE}-journal").unlink(missing_ok=True)
-        (place / DATABASE).write_bytes(self.good if random.random() < 0.5 else damaged(self.good, random))
-        if (place / DATABASE).read_bytes() == self.good:
-            self._change_row(place / DATABASE, random)
-        return self._open(place)
-
-    def _open(self, place: Path) -> object:
-        with open_study(place, FACTS, {}, {}, seed=0) as study:
-            study.ask(3)
-            return study.best(), study.seconds()
-
-    def _change_row(self, file: Path, random: Random) -> None:
-        values = [None, -1, 2**62, 1e300, "", "RUNNING", "COMPLETE", "x" * 1000, "{}", "[", b"\xff", float("inf")]
-        with sqlite3.connect(file) as database:
-            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            table = random.choice(tables)
-            columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
-            try:
-                database.execute(f"UPDATE {table} SET {random.choice(columns)} = ?", (random.choice(values),))
-            except sqlite3.Error:  # the database itself refuses it
-                database.execute(f"DROP TABLE {table}")
+def set_any_key(random: Random, _folder: Path) -> object:
+    """One to three keys, real ones or not, with hostile values: for node models and for link models."""
+    keys = random.choices([*config_keys(), *MORE_KEYS], k=random.randint(1, 3))
+    values = toml.settings([f"{key}={random.choice(SETTINGS)}" for key in keys])
+    if random.random() < 0.3:
+        return LinkSettings.of({"dataset": "g"} | values).to_toml()
+    return Config.of(values).to_toml()
 
 
 def _edges(random: Random, graph: HeteroData, source: str, target: str) -> torch.Tensor:

@@ -176,13 +176,28 @@ def test_a_config_file_with_a_link_section_is_trained(folder: Path, tmp_path: Pa
         ({"link": {"split": "tim"}}, 'no split "tim"; did you mean "time"'),
         ({"fit": {"epochs": 3}}, "the joined meta-path model has no key fit.epochs"),
         ({"model": {"name": "fastgtn"}}, 'no model "fastgtn"'),
+        ({"link": 3}, "link is a section with keys of its own, but got link = 3"),
+        ({"model": [1]}, "model is a section"),
+        ({"fit": 0.5}, "fit is a section"),
+        ({"fit": {"seed": "x"}}, "fit.seed must be a whole number"),
+        ({"link": {"negatives": 0.5}}, 'no way to draw negatives "0.5"'),
+        ({"link": {"relation": 4}}, "link.relation must be the name of a relation"),
     ],
 )
-def test_wrong_link_settings_are_refused(values: dict[str, dict[str, object]], message: str) -> None:
+def test_wrong_link_settings_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LinkSettings.of({"dataset": "shop", **values})
     with pytest.raises(InputError, match="a link task needs a graph"):
         LinkSettings.of({})
+
+
+@pytest.mark.parametrize("embedded", [3, {"user": 5}, {"user": ["u0"]}, {"user": [f"u{k}" for k in range(99)]}, {}])
+def test_changed_facts_of_encoders_are_named(folder: Path, tmp_path: Path, embedded: object) -> None:
+    seed = Path(shutil.copytree(folder / "run" / "seed-0", tmp_path / "seed-0"))
+    facts = json.loads((seed / "encoders.json").read_text())
+    (seed / "encoders.json").write_text(json.dumps(facts | {"embedded": embedded}))
+    with pytest.raises(InputError, match="is missing or damaged"):
+        load_links(tmp_path)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """An interrupted run of link models is continued exactly, and only by the run that it was."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,24 @@ def test_finished_seeds_are_kept_and_damaged_ones_are_trained_again(shop: Path, 
     answer = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)  # the folder has all settings
     assert weights.stat().st_mtime_ns == written
     assert [run["seed"] for run in answer["runs"]] == [0, 1]
-    weights.write_bytes(b"no")
-    again = train_links(settings, out=tmp_path / "run", runs=1, resume=True)
-    assert again["test"] == before["test"]
-    assert weights.stat().st_size > 2
+    for path, damage in ((weights, b"no"), (weights.with_name("result.json"), b'{"seed": 0, "val": 3, "test": {}}')):
+        path.write_bytes(damage)
+        again = train_links(settings, out=tmp_path / "run", runs=1, resume=True)
+        assert again["test"] == before["test"]
+        assert path.stat().st_size > len(damage)
+
+
+def test_a_run_that_was_killed_before_its_first_file_is_begun(shop: Path, tmp_path: Path) -> None:
+    joined = LinkSettings.of({"dataset": str(shop), "link": {"relation": "buys", "longest": 2}})
+    (tmp_path / "run").mkdir()
+    left = tmp_path / "run" / ".run.0123456789abcdef.partial.json"
+    left.write_text("{")
+    assert train_links(joined, out=tmp_path / "run", resume=True)["runs"]
+    assert not left.exists()
 
 
 def test_a_run_of_other_settings_or_another_graph_is_not_continued(shop: Path, tmp_path: Path) -> None:
+    shop = Path(shutil.copy(shop, tmp_path / "shop.npz"))  # other tests use the first one
     joined = LinkSettings.of({"dataset": str(shop), "link": {"relation": "buys"}})
     train_links(joined, out=tmp_path / "run")
     with pytest.raises(InputError, match="already contains files: resume that run with --resume"):

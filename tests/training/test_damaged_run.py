@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.doors import damaged_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_config import quick
@@ -51,18 +52,9 @@ def junk(_: bytes, chance: random.Random) -> bytes:
 def confuse(data: bytes, chance: random.Random) -> bytes:
     """JSON whose values have other types, or are gone; other files get a foreign line."""
     try:
-        value = json.loads(data)
+        return damaged_values(data, chance)
     except ValueError:
         return data + b"\n[x]\ny = 1\n"
-    return json.dumps(confused(value, chance)).encode()
-
-
-def confused(value: Any, chance: random.Random) -> Any:
-    if chance.random() < 0.2:
-        return chance.choice([None, -1, "x", [], {}, 1e300, True, "../../etc"])
-    if isinstance(value, dict):
-        return {key: confused(inner, chance) for key, inner in value.items() if chance.random() > 0.05}
-    return [confused(inner, chance) for inner in value] if isinstance(value, list) else value
 
 
 def files_of(run: Path) -> list[Path]:

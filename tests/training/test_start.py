@@ -98,6 +98,21 @@ def test_a_run_stores_its_screening_and_continues_from_it(
     assert 'path_length = "auto"' in (tmp_path / "run" / "config.toml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"trials": [{"values": 3, "score": 1.0, "seconds": 0.1, "kept": True}]}, r"trials\.0\.values: .*dictionary"),
+        ({"trials": None}, "trials: Input should be a valid list"),
+        ({"screening": {"target": "author"}}, r"screening\.joint_r_squared: Field required"),
+        ({"screening": []}, r"screening: Input should be"),
+    ],
+)
+def test_changed_decisions_are_named(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    (tmp_path / "decisions.json").write_text(json.dumps({"screening": None, "trials": []} | changed))
+    with pytest.raises(InputError, match=rf"decisions\.json is missing or damaged \({message}"):
+        stored_decisions(tmp_path)
+
+
 def test_a_damaged_screening_is_named(tmp_path: Path) -> None:
     (tmp_path / "screening.json").write_text(json.dumps({"paths": 3}))
     with pytest.raises(InputError, match=r"screening\.json"):

@@ -164,6 +164,8 @@ def _zip_headers(path: Path) -> dict[str, Header]:
 def _folder_headers(path: Path) -> dict[str, Header]:
     headers: dict[str, Header] = {}
     for file in sorted(path.glob("*.npy")):
+        if file.is_symlink():  # it could lead to any file of the user
+            raise InputError(f"{file} is a symbolic link: an archive that is a folder holds its arrays itself.")
         check_regular(file)
         with file.open("rb") as stream:
             headers[file.stem] = _header(stream, file.stem, file.stat().st_size)

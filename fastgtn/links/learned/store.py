@@ -48,9 +48,9 @@ def load_encoders(
     try:
         config = Config.of(stored["config"])
         options = LinkModelOptions.model_validate(stored["options"])
-        embedded: Values = dict(stored["embedded"])
+        embedded: Values = {str(t): [str(i) for i in ids] for t, ids in stored["embedded"].items()}
         epoch = int(stored["epoch"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(folder / FACTS, error) from None
     graphs = LinkGraphs.of(task, config)
     inputs = graphs.stages["use"]
@@ -59,7 +59,7 @@ def load_encoders(
     weights, _ = read_tensors(folder / WEIGHTS)
     try:
         model.load_weights(_moved(weights, inputs.features, embedded, task))
-    except (KeyError, ValueError, RuntimeError) as error:
+    except (KeyError, IndexError, ValueError, RuntimeError) as error:
         raise damaged(folder / WEIGHTS, " ".join(str(error).split())) from None
     model.eval()
     val, test, control = scores

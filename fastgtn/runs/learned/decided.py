@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastgtn.errors import InputError
 from fastgtn.nn.meta_path_model import MetaPathOptions
-from fastgtn.runs.files import damaged, read_json
+from fastgtn.runs.files import damaged
+from fastgtn.runs.records import Facts, checked
 from fastgtn.screening import Screening, ScreenOptions
 from fastgtn.screening.screen import FEWEST_NODES
 from fastgtn.training.prepare.decisions import Decisions
@@ -20,15 +21,51 @@ DECISIONS = "decisions.json"
 SCREENING = "screening.json"  # what earlier versions kept of it
 
 
+class _Path(Facts):
+    path: str
+    types: list[str]
+    relations: list[list[str]]
+    r_squared: float
+    p_value: float
+    added: float
+    chosen: int | None
+
+
+class _Screening(Facts):
+    target: str
+    joint_r_squared: float
+    paths: list[_Path]
+    nodes: int
+    train_nodes: int
+    longest: int
+    permutations: int
+    seconds: float
+    not_looked_at: list[str]
+    sketched_to: int
+
+
+class _Trial(Facts):
+    values: dict[str, Any]
+    score: float | None
+    seconds: float
+    kept: bool
+
+
+class _Decisions(Facts):
+    screening: _Screening | None
+    trials: list[_Trial]
+
+
 def stored_decisions(folder: Path) -> Decisions | None:
     """What was decided when a run began; None where it has not got that far."""
     for name in (DECISIONS, SCREENING):
         path = folder / name
         if path.exists():
+            is_new = name == DECISIONS
+            values = checked(path, _Decisions if is_new else _Screening)
             try:
-                values = read_json(path)
-                return Decisions.from_dict(values if name == DECISIONS else {"screening": values, "trials": []})
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                return Decisions.from_dict(values if is_new else {"screening": values, "trials": []})
+            except TypeError as error:  # relations of other than three names
                 raise damaged(path, error) from None
     return None
 
