@@ -248,7 +248,7 @@ def test_filters_start_from_the_halves_of_the_screened_paths() -> None:
     [
         ({"model": {"decoder": "dots"}}, "model.decoder cannot be 'dots'; did you mean \"dot\""),
         ({"model": {"ends": "both"}}, "model.ends cannot be 'both'"),
-        ({"fit": {"select_by": "macro_f1"}}, "is not for links"),
+        ({"fit": {"select_by": "macro_f1"}}, "does not apply to links"),
         ({"model": {"hiden": 3}}, 'no config key "model.hiden"'),
     ],
 )

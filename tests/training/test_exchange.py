@@ -46,7 +46,7 @@ def test_tallies_come_back_and_can_be_added(kind):
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(TypeError, match="a set cannot travel between processes"):
+    with pytest.raises(TypeError, match="a set cannot be sent between processes"):
         exchange.encode({1, 2})
     head = b'{"class": ["subprocess", "Popen", {"dict": {}}]}'
     with pytest.raises(TypeError, match="not a data class"):
