@@ -105,8 +105,9 @@ def _worth(control: Control) -> str:
     if not control.matters:
         noise = "" if control.noise is None else f", within the noise of ±{metric.shown(control.noise)}"
         return (
-            f"Uniform filters score the same: {metric.title} on {where} is {uniform} with them and {learned} with the "
-            f"learned ones{noise}. The ranking shows the graph rather than the labels."
+            f"Uniform filters score nearly the same: {metric.title} on {where} is {uniform} with them and {learned} "
+            f"with the learned ones{noise}. So it is not shown that the choice of paths matters: the ranking may show "
+            "the graph rather than the labels. More seeds can tell."
         )
     if control.difference > 0:
         return (

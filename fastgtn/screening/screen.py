@@ -40,6 +40,7 @@ class ScreenOptions:
         width: Number of columns to which wider features are reduced; None chooses 128 to 1,024 by the time they take.
         permutations: Permuted labels for the p-values.
         least_gain: Share of the R² so far that a further path must add.
+        comparisons: How many screenings of the same labels the best is chosen from; p-values are multiplied by it.
         max_seconds: Begin no further path after this time.
         max_bytes: Memory for the decompositions of paths.
         seed: Of the sample, the mixing and the permutations.
@@ -52,6 +53,7 @@ class ScreenOptions:
     width: int | None = None
     permutations: int = 99
     least_gain: float = 0.02
+    comparisons: int = 1
     max_seconds: float = 60.0
     max_bytes: float = 1e9
     seed: int = 0
@@ -85,7 +87,7 @@ def screen(
     source = PathSource.of(stack, features, task.target, nodes, means=means, width=width, seed=options.seed)
     tested = _Tested(labels, options, rng)
     unseen = _test_all(source, tested, started, progress)
-    p_values = family_p_values(np.array(tested.tested), tested.null)
+    p_values = np.minimum(1.0, options.comparisons * family_p_values(np.array(tested.tested), tested.null))
     chosen = _choose(tested, p_values, labels, rng)
     names = PathNames(stack.node_types, stack.relations)
     places_of = {one.number: (rank, one.added) for rank, one in enumerate(chosen, 1)}

@@ -67,6 +67,12 @@ def test_both_of_two_planted_paths_are_chosen() -> None:
     assert all(path in chosen for path in graph.planted["paths"])
 
 
+def test_p_values_count_every_screening_of_the_same_labels() -> None:
+    once, thrice = (screen_metapaths(*small(), longest=2, comparisons=n, **FEW) for n in (1, 3))
+    assert [path.p_value for path in thrice] == pytest.approx([min(1.0, 3 * path.p_value) for path in once])
+    assert thrice.num_significant == 0  # 19 permutations cannot show 5 % of three
+
+
 def test_permuted_labels_give_no_path() -> None:
     found = [
         screen_metapaths(*make_random_schema(seed, types=3, relations=6, permuted=True), longest=2) for seed in (1, 2)

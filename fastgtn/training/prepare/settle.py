@@ -104,7 +104,12 @@ def _screenings(
         return {values[0]: None}
     if inputs.raw.num_edges > MANY_EDGES:
         values = values[:1]
-    limits = ScreenOptions(longest=options.longest, most_chosen=options.most_channels, seed=config.split_seed)
+    limits = ScreenOptions(
+        longest=options.longest,
+        most_chosen=options.most_channels,
+        comparisons=len(values),
+        seed=config.split_seed,
+    )
     found: dict[str, Screening | None] = {}
     for value in values:
         changed = with_values(config, {"graph.normalize": value})
