@@ -1,0 +1,81 @@
+"""How far an answer is learned: what the verdict says, and when it says nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from torch_geometric.data import HeteroData
+from typer.testing import CliRunner
+
+import fastgtn
+from fastgtn.cli import app
+from fastgtn.config import Config
+from fastgtn.data import NodeTask, archive, make_random_schema
+from fastgtn.explain.verdict import Control, Learned
+from fastgtn.runs import Result
+
+SMALL = {"model": {"hidden": 16, "encoder": "linear", "start": "screened"}, "fit": {"epochs": 30}}
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[HeteroData, NodeTask]:
+    return make_random_schema(0, types=4, relations=8, steps=2, targets=300)
+
+
+@pytest.fixture(scope="module")
+def result(planted: tuple[HeteroData, NodeTask]) -> Result:
+    return fastgtn.fit(*planted, Config.of(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("learned", "control", "noise", "words"),
+    [
+        (0.9, 0.8, 0.02, "The choice of paths is worth 10.00 points"),
+        (0.8, 0.9, 0.02, "The choice of paths costs 10.00 points"),
+        (0.9, 0.89, 0.02, "it is not shown that the choice of paths matters"),
+    ],
+)
+def test_the_verdict_follows_the_control(learned: float, control: float, noise: float, words: str) -> None:
+    verdict = Learned(0.4, control=Control("micro_f1", "test", learned, control, noise)).verdict
+    assert words in verdict
+    assert "40 % of the entropy of uniform filters" in verdict
+
+
+def test_without_a_control_nothing_is_claimed() -> None:
+    verdict = Learned(0.4, num_significant=3).verdict
+    assert "What their choice is worth is not known" in verdict
+    assert "--control" in verdict
+
+
+def test_a_planted_path_is_worth_something(planted: tuple[HeteroData, NodeTask], result: Result) -> None:
+    control = result.control()
+    assert control.split == "test"
+    assert control.learned == result.test[result.chosen_by]
+    assert control.matters
+    assert control.difference > 0.1
+    first = result.metapaths(3)[0]
+    assert [list(relation) for relation in first.path.relations] == planted[0].planted["relations"]
+    assert first.lift is not None
+    assert first.lift > 3
+    assert first.p_value is not None
+    assert first.p_value <= 0.05
+
+
+def test_permuted_labels_end_in_nothing_found() -> None:
+    graph, task = make_random_schema(1, types=3, relations=6, permuted=True)
+    ranking = fastgtn.fit(graph, task, Config.of(SMALL, {"model": {"start": "auto"}})).metapaths(3)
+    assert ranking.learned is not None
+    assert ranking.learned.found_nothing
+    assert ranking.learned.verdict.startswith("Nothing was found")
+
+
+def test_the_json_has_all_evidence(planted: tuple[HeteroData, NodeTask], tmp_path: Path) -> None:
+    archive.write(tmp_path / "g.npz", *planted)
+    config = Config.of(SMALL, {"dataset": str(tmp_path / "g.npz"), "fit": {"epochs": 3}})
+    fastgtn.runs.train(config, out=tmp_path / "run")
+    done = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--control", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {"share", "uniform_share", "lift", "contribution", "without", "p_value"} <= found["metapaths"][0].keys()
+    assert {"entropy", "control", "difference"} <= found["learned"].keys()
+    assert found["learned"]["control"] is not None
