@@ -1,5 +1,6 @@
 """The notebooks run from top to bottom, draw their pictures, and find what their text says."""
 
+import os
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ def executed(name: str, folder: Path) -> Any:
     nbclient = pytest.importorskip("nbclient", reason="notebooks need nbclient and ipykernel")
     notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
     nbformat.validate(notebook)
-    nbclient.NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(folder)}}).execute()
+    client = nbclient.NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(folder)}})
+    client.execute(env=os.environ | {"OMP_NUM_THREADS": "1"})  # the other tests have the second core
     return notebook
 
 
