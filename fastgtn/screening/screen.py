@@ -188,7 +188,7 @@ def _choose(tested: _Tested, p_values: Array, labels: Array, rng: Generator) -> 
         [len(tested.paths[n]) for n in kept],
         most=options.most_chosen,
         least_gain=options.least_gain,
-        is_significant=[bool(p_values[n] <= SIGNIFICANT) for n in kept],
+        explains_alone=[tested.values[n] > 0 for n in kept],
         rng=rng,
     )
     return tuple(Chosen(kept[one.number], one.added) for one in found)

@@ -38,7 +38,7 @@ def forward_selection(
     *,
     most: int,
     least_gain: float,
-    is_significant: Sequence[bool],
+    explains_alone: Sequence[bool],
     rng: Generator,
 ) -> tuple[Chosen, ...]:
     r"""Start with the best path. Each round tests all others on the residual of the chosen ones.
@@ -49,7 +49,7 @@ def forward_selection(
 
     Args:
         lengths: Steps of each path.
-        is_significant: Whether a path predicts the labels alone. One that does not would only mend the noise of others.
+        explains_alone: Whether the R² of a path alone is positive. One that is not would only mend the noise of others.
     """
     columns = labels.shape[1]
     alone = {n: float(fit.r_squared(labels, columns)[0]) for n, fit in enumerate(fits)}
@@ -59,7 +59,7 @@ def forward_selection(
     while len(chosen) < most:
         left = joint.best_residuals(labels)
         close = _significant(fits, left - left.mean(0), [one.number for one in chosen], rng)
-        close = [n for n in close if is_significant[n]]
+        close = [n for n in close if explains_alone[n]]
         tried = {n: LeaveOneOut(np.concatenate([joint.features, fits[n].features], axis=1)) for n in close}
         gains = {n: float(fit.r_squared(labels, columns)[0]) - reached for n, fit in tried.items()}
         if not gains or max(gains.values()) < least_gain * reached:
