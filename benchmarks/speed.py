@@ -3,7 +3,6 @@
 import argparse
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -222,9 +221,7 @@ def _gather(first: int, last: int, col: np.ndarray, weights: np.ndarray, table: 
             add_rows(flat, 0, width, width, col, weights, block, end, one, total, total, 0)
 
 
-@kernel
-def _gather_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_gather, threads, count, arguments)
+_gather_all = kernel(lambda threads, count, *arguments: on_team(_gather, threads, count, arguments))
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from fastgtn.links.joined.supervision import Described, describe, held_out, popu
 from fastgtn.links.metrics import pair_scores, rank_all
 from fastgtn.links.recommend import Recommendations, recommend
 from fastgtn.links.task import LinkTask, Pairs, Stage
-from fastgtn.links.verdict import chosen_by, facts_of, verdict_of
+from fastgtn.links.verdict import Judged, chosen_by
 
 MOST_RANKED = 500_000_000  # pairs that are scored for the ranking metrics, at most
 
@@ -47,7 +47,7 @@ class LinkPath:
 
 
 @dataclass(frozen=True, eq=False)
-class LinkResult:
+class LinkResult(Judged):
     """A trained link model and the facts about its training."""
 
     task: LinkTask
@@ -55,7 +55,9 @@ class LinkResult:
     screening: LinkScreening
     val: dict[str, float]
     test: dict[str, float]
-    popularity_val: dict[str, float]  # what popularity alone scores: the control
+    popularity_val: dict[str, float]
+
+    subject = "The meta-paths"
 
     @cached_property
     def _graphs(self) -> dict[Stage, tuple[JoinedPaths, Array]]:
@@ -119,21 +121,6 @@ class LinkResult:
                 )
             )
         return sorted(rows, key=lambda row: -row.contribution)[:top]
-
-    @property
-    def score(self) -> float:
-        """The validation score that chose the model."""
-        return chosen_by(self.task, self.val)
-
-    @property
-    def verdict(self) -> str:
-        """A sentence about what the paths add to popularity."""
-        gain = self.score - chosen_by(self.task, self.popularity_val)
-        return verdict_of(gain, self.task.select_by, significant=self.screening.significant, what="The meta-paths")
-
-    def facts(self) -> dict[str, Any]:
-        """Scores, paths and verdict as plain values."""
-        return facts_of(self)
 
 
 def fit_links(task: LinkTask, *, longest: int = 4, seed: int = 0) -> LinkResult:

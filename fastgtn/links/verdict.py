@@ -2,55 +2,64 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from fastgtn.data.metrics import title_of
+from fastgtn.links.joined.screen import LinkScreening
 from fastgtn.links.task import LinkTask
 
 
-class Judged(Protocol):
-    """What a trained link model says of itself."""
+class Judged(ABC):
+    """What every trained link model says of itself: its scores, its paths, and what it adds to popularity."""
+
+    task: LinkTask
+    screening: LinkScreening
+    val: dict[str, float]
+    test: dict[str, float]
+    popularity_val: dict[str, float]  # what popularity alone scores: the control
+    subject: ClassVar[str]  # of the sentence about what the model adds
+
+    @abstractmethod
+    def metapaths(self, top: int | None = None) -> Sequence[Any]:
+        """The joined paths of the model by what they contribute to the predictions."""
 
     @property
-    def task(self) -> LinkTask: ...
+    def score(self) -> float:
+        """The validation score that chose the model."""
+        return chosen_by(self.task, self.val)
 
     @property
-    def val(self) -> dict[str, float]: ...
+    def gain(self) -> float:
+        """How far that score is above the one of popularity alone."""
+        return self.score - chosen_by(self.task, self.popularity_val)
 
     @property
-    def test(self) -> dict[str, float]: ...
+    def verdict(self) -> str:
+        """A sentence about what the model adds to popularity."""
+        return verdict_of(self.gain, self.task.select_by, significant=self.screening.significant, what=self.subject)
 
-    @property
-    def popularity_val(self) -> dict[str, float]: ...
-
-    @property
-    def verdict(self) -> str: ...
-
-    def metapaths(self, top: int | None = None) -> Sequence[Any]: ...
+    def facts(self) -> dict[str, Any]:
+        """Scores, paths and verdict as plain values."""
+        return {
+            "relation": str(self.task.relation),
+            "negatives": self.task.negatives,
+            "val": self.val,
+            "test": self.test,
+            "learned": {
+                "metric": self.task.select_by,
+                "control": chosen_by(self.task, self.popularity_val),
+                "difference": self.gain,
+                "verdict": self.verdict,
+            },
+            "paths": [vars(path) for path in self.metapaths()],
+        }
 
 
 def chosen_by(task: LinkTask, scores: dict[str, float]) -> float:
     """The score that chose a model among the validation scores."""
     return scores.get(task.select_by, scores["roc_auc"])
-
-
-def facts_of(result: Judged) -> dict[str, Any]:
-    """Scores, paths and verdict as plain values."""
-    score, control = (chosen_by(result.task, scores) for scores in (result.val, result.popularity_val))
-    return {
-        "relation": str(result.task.relation),
-        "negatives": result.task.negatives,
-        "val": result.val,
-        "test": result.test,
-        "learned": {
-            "metric": result.task.select_by,
-            "control": control,
-            "difference": score - control,
-            "verdict": result.verdict,
-        },
-        "paths": [vars(path) for path in result.metapaths()],
-    }
 
 
 def verdict_of(gain: float, metric: str, *, significant: bool, what: str) -> str:

@@ -50,9 +50,7 @@ def _dots(
             out[n] = _looked_up(col_b, val_b, b, end_b, col_a, val_a, a, end_a)
 
 
-@kernel
-def _all_dots(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_dots, threads, count, arguments)
+_all_dots = kernel(lambda threads, count, *arguments: on_team(_dots, threads, count, arguments))
 
 
 @kernel

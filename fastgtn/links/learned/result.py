@@ -26,7 +26,7 @@ from fastgtn.links.learned.train import rows_of, settle, train_encoders
 from fastgtn.links.metrics import pair_scores
 from fastgtn.links.recommend import Recommendations, recommend
 from fastgtn.links.task import LinkTask, Stage
-from fastgtn.links.verdict import chosen_by, facts_of, verdict_of
+from fastgtn.links.verdict import Judged
 from fastgtn.nn import MetaPathModel
 from fastgtn.options import Values
 from fastgtn.training.loop import Record, State
@@ -36,12 +36,8 @@ MOST_EXPLAINED = 400  # validation pairs from which the contributions of joined 
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedLinks:
-    """Trained encoders of both ends with their decoder, on the graphs of a task.
-
-    Args:
-        popularity_val: What popularity alone scores on validation: the control.
-    """
+class LearnedLinks(Judged):
+    """Trained encoders of both ends with their decoder, on the graphs of a task."""
 
     task: LinkTask
     config: Config
@@ -54,6 +50,8 @@ class LearnedLinks:
     popularity_val: dict[str, float]
     epoch: int = 0
     history: list[Record] = field(default_factory=list)
+
+    subject = "The encoders"
 
     @cached_property
     def _vectors(self) -> dict[Stage, tuple[Tensor, Tensor, Tensor]]:
@@ -118,21 +116,10 @@ class LearnedLinks:
             return []
         return joined_paths(self, most_pairs=MOST_EXPLAINED)[:top]
 
-    @property
-    def score(self) -> float:
-        """The validation score that chose the model."""
-        return chosen_by(self.task, self.val)
-
-    @property
-    def verdict(self) -> str:
-        """A sentence about what the encoders add to popularity."""
-        gain = self.score - chosen_by(self.task, self.popularity_val)
-        return verdict_of(gain, self.task.select_by, significant=self.screening.significant, what="The encoders")
-
     def facts(self) -> dict[str, Any]:
         """Scores, paths and verdict as plain values."""
         model = {"model": self.config.model.label, "decoder": self.options.decoder, "epoch": self.epoch}
-        return model | facts_of(self)
+        return model | super().facts()
 
 
 def fit_encoders(

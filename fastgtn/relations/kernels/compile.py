@@ -60,7 +60,9 @@ def run_ranges(piece: Callable[..., None], whole: Callable[..., None], count: in
     the result does not depend on the number of threads.
 
     Args:
-        whole: A kernel ``whole(threads, count, *arguments)`` that is nothing but a call of ``on_team`` with `piece`.
+        whole: A kernel ``whole(threads, count, *arguments)`` that is nothing but a call of ``on_team`` with `piece`:
+            a lambda at the top level of its file. Made by a function, it would be compiled in every process, because
+            numba stores what a function encloses under a name that is drawn at random.
     """
     threads = free_threads() if count > 1 else 1
     if _has_team:

@@ -88,6 +88,4 @@ def _drop(
             target[j] = source[j] * scale if np.int32(levels[j]) >= dropped else zero
 
 
-@kernel
-def _drop_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_drop, threads, count, arguments)
+_drop_all = kernel(lambda threads, count, *arguments: on_team(_drop, threads, count, arguments))

@@ -221,31 +221,9 @@ def _scores(first: int, last: int, edges: Array, received: Array, sent: Array, s
             out[e, h] = score if score > 0 else slope * score
 
 
-@kernel
-def _softmax_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_softmax, threads, count, arguments)
-
-
-@kernel
-def _collect_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_collect, threads, count, arguments)
-
-
-@kernel
-def _logit_gradients_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_logit_gradients, threads, count, arguments)
-
-
-@kernel
-def _collect_scores_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_collect_scores, threads, count, arguments)
-
-
-@kernel
-def _products_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_products, threads, count, arguments)
-
-
-@kernel
-def _scores_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_scores, threads, count, arguments)
+_softmax_all = kernel(lambda threads, count, *arguments: on_team(_softmax, threads, count, arguments))
+_collect_all = kernel(lambda threads, count, *arguments: on_team(_collect, threads, count, arguments))
+_logit_gradients_all = kernel(lambda threads, count, *arguments: on_team(_logit_gradients, threads, count, arguments))
+_collect_scores_all = kernel(lambda threads, count, *arguments: on_team(_collect_scores, threads, count, arguments))
+_products_all = kernel(lambda threads, count, *arguments: on_team(_products, threads, count, arguments))
+_scores_all = kernel(lambda threads, count, *arguments: on_team(_scores, threads, count, arguments))

@@ -4,7 +4,7 @@ Threads share the arrays, so nothing inside a loop over rows may count reference
 other kernels, which numba accompanies with atomic counters. What is called there are the functions of `row_sums`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -150,19 +150,9 @@ def _edge_dots(
                 out[e] = dots
 
 
-@kernel
-def _sweep_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_sweep, threads, count, arguments)
-
-
-@kernel
-def _sweep_with_dots_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_sweep_with_dots, threads, count, arguments)
-
-
-@kernel
-def _edge_dots_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_edge_dots, threads, count, arguments)
+_sweep_all = kernel(lambda threads, count, *arguments: on_team(_sweep, threads, count, arguments))
+_sweep_with_dots_all = kernel(lambda threads, count, *arguments: on_team(_sweep_with_dots, threads, count, arguments))
+_edge_dots_all = kernel(lambda threads, count, *arguments: on_team(_edge_dots, threads, count, arguments))
 
 
 class Loops(NamedTuple):

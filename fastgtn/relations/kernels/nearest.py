@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -177,11 +176,5 @@ def _scan_columns(
                         floors[j] = values[i, end]
 
 
-@kernel
-def _scan_all_rows(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_scan_rows, threads, count, arguments)
-
-
-@kernel
-def _scan_all_columns(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_scan_columns, threads, count, arguments)
+_scan_all_rows = kernel(lambda threads, count, *arguments: on_team(_scan_rows, threads, count, arguments))
+_scan_all_columns = kernel(lambda threads, count, *arguments: on_team(_scan_columns, threads, count, arguments))

@@ -3,8 +3,6 @@
 Every row is counted first, then all rows are written to their places, so that threads do not wait for each other.
 """
 
-from typing import Any
-
 import numpy as np
 
 from fastgtn.relations.kernels.compile import kernel, run_ranges
@@ -218,36 +216,10 @@ def _cut(begin: int, end: int, edge_ptr: Array, opened: Array, rows: Array, rela
                 count += 1
 
 
-@kernel
-def _count_all_drawn(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_count_drawn, threads, count, arguments)
-
-
-@kernel
-def _unite_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_unite, threads, count, arguments)
-
-
-@kernel
-def _move_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_move, threads, count, arguments)
-
-
-@kernel
-def _count_all_among(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_count_among, threads, count, arguments)
-
-
-@kernel
-def _among_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_among, threads, count, arguments)
-
-
-@kernel
-def _find_all_segments(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_find_segments, threads, count, arguments)
-
-
-@kernel
-def _cut_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_cut, threads, count, arguments)
+_count_all_drawn = kernel(lambda threads, count, *arguments: on_team(_count_drawn, threads, count, arguments))
+_unite_all = kernel(lambda threads, count, *arguments: on_team(_unite, threads, count, arguments))
+_move_all = kernel(lambda threads, count, *arguments: on_team(_move, threads, count, arguments))
+_count_all_among = kernel(lambda threads, count, *arguments: on_team(_count_among, threads, count, arguments))
+_among_all = kernel(lambda threads, count, *arguments: on_team(_among, threads, count, arguments))
+_find_all_segments = kernel(lambda threads, count, *arguments: on_team(_find_segments, threads, count, arguments))
+_cut_all = kernel(lambda threads, count, *arguments: on_team(_cut, threads, count, arguments))

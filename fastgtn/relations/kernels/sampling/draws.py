@@ -4,8 +4,6 @@ Random numbers are a function of (seed, round, row), not of a state that calls s
 the same seed gives the same batch, in any order of sampling.
 """
 
-from typing import Any
-
 import numpy as np
 
 from fastgtn.relations.kernels.compile import kernel, run_ranges
@@ -166,6 +164,4 @@ def _draw(
             place += fanout
 
 
-@kernel
-def _draw_all(threads: int, count: int, *arguments: Any) -> None:
-    on_team(_draw, threads, count, arguments)
+_draw_all = kernel(lambda threads, count, *arguments: on_team(_draw, threads, count, arguments))
