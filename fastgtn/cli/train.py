@@ -84,10 +84,6 @@ def train_command(
         train_link_model(chosen_link, runs=number, out=out, resume=resume, data_dir=data_dir, as_json=as_json)
         return
     check_names(config, dataset, graph, model, data_dir)
-    from fastgtn.cli.progress import ProgressBar
-    from fastgtn.runs.train import train
-    from fastgtn.training.team import joined
-
     given = {"runs": runs, "seed": seed, "device": device, "aim": aim}
     extra = {"fit": {name: value for name, value in given.items() if value is not None}}
     place = dataset if graph is None else str(graph.resolve())
@@ -95,17 +91,26 @@ def train_command(
         chosen = _resumed_config(out, config, place, model, extra, settings or [])
     else:
         chosen = choose_config(config, place, model, extra, settings or [])
+    _train_node_model(chosen, out=out, resume=resume, data_dir=data_dir, as_json=as_json)
+
+
+def _train_node_model(config: Config, *, out: Path | None, resume: bool, data_dir: Path | None, as_json: bool) -> None:
+    """Train all seeds of a config, in one process or in a team of them, and print the scores."""
+    from fastgtn.cli.progress import ProgressBar
+    from fastgtn.runs.train import train
+    from fastgtn.training.team import joined
+
     with joined() as team:
         if not team.leads:  # only rank 0 prints
-            train(chosen, out=out, resume=resume, data_dir=data_dir, team=team)
+            train(config, out=out, resume=resume, data_dir=data_dir, team=team)
             return
-        with ProgressBar(chosen) as bar:
-            summary = train(chosen, out=out, resume=resume, data_dir=data_dir, listener=bar, team=team)
+        with ProgressBar(config) as bar:
+            summary = train(config, out=out, resume=resume, data_dir=data_dir, listener=bar, team=team)
     if as_json:
         emit_json(summary)
         return
     bar.say_inputs(summary["dataset"])
-    _say_scores(summary, chosen)
+    _say_scores(summary, config)
 
 
 def _resumed_config(

@@ -13,13 +13,14 @@ from fastgtn.config.models import FastGTNOptions, ModelOptions, options_by_name
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
 from fastgtn.nn.inputs.columns import Scaling
+from fastgtn.nn.meta_path_model import MetaPathOptions
 from fastgtn.options import Amount, Count, Free, Rate, Section, Seed, Share, Values, merged, one_of
 
 # a metric, "loss", "last", or "auto" for the main metric of the task
 Selection = Annotated[str, one_of(lambda: ("auto", *registered(), "loss", "last"))]
 
 
-# keys of GTN and FastGTN that came later, as runs from before them were trained
+# keys of models that learn meta-paths, which came later, as runs from before them were trained
 EARLIER: Values = {"features": {"normalize": "none"}, "model": {"start": "uniform", "own": "shared", "rescale": False}}
 
 
@@ -115,9 +116,8 @@ class Config(Section):
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> "Config":
         """From the complete values of a run. Keys that the version of the run did not have get what it did."""
-        model = values.get("model")
-        older = EARLIER if isinstance(model, dict) and model.get("name") in ("fast_gtn", "gtn") else {}
-        return cls.of(older, values)
+        entry = options_by_name().get(str(_model_name(values.get("model"))))
+        return cls.of(EARLIER if entry is not None and issubclass(entry, MetaPathOptions) else {}, values)
 
     @model_validator(mode="before")
     @classmethod
@@ -125,7 +125,7 @@ class Config(Section):
         model = values.get("model", {}) if isinstance(values, dict) else None
         if not isinstance(model, dict):
             return values
-        name, preset = model.get("name", "fast_gtn"), model.get("preset", "ours")
+        name, preset = _model_name(model), model.get("preset", "ours")
         values = values | {"model": {"name": name, **model}}
         if name not in options_by_name() or preset not in presets.PRESETS:
             return values  # the check of the field reports the error
@@ -167,11 +167,17 @@ def is_path(dataset: str) -> bool:
     return "/" in dataset or "\\" in dataset or dataset.endswith(".npz")
 
 
+def _model_name(model: Any) -> Any:
+    """The name that a section `[model]` gives, or that of the default model."""
+    default = FastGTNOptions.model_fields["name"].default
+    return model.get("name", default) if isinstance(model, dict) else default
+
+
 def _explained(error: ErrorDetails, model: Any) -> str:
     """One line for the first mistake, with the full key and the nearest right word."""
     # a key that is a number or "auto" has one more part: which of the two was tried
     names = [str(part) for part in error["loc"] if part not in ("constrained-int", "literal['auto']")]
-    chosen = model.get("name", "fast_gtn") if isinstance(model, dict) else "fast_gtn"
+    chosen = _model_name(model)
     key, value = ".".join(names), error["input"]
     if error["type"] == "union_tag_invalid":
         return f"model.name cannot be {_shown(error['ctx']['tag'])}; {nearest(error['ctx']['tag'], options_by_name())}"

@@ -1,4 +1,4 @@
-"""What the entries of a relation are divided by."""
+"""What the entries of a relation are divided by, and the divided entries."""
 
 from collections.abc import Sequence
 
@@ -19,6 +19,22 @@ def column_sums(edges: Edges) -> Tensor:
     places = segments.edge_relations() * segments.num_cols + segments.col.long()
     sums = torch.zeros(segments.num_relations * segments.num_cols, dtype=torch.float64, device=places.device)
     return sums.index_add(0, places, edges.values.double())[places]
+
+
+def row_divided(edges: Edges) -> Edges:
+    """Entries over the sum of their row in their relation."""
+    return edges.divided(row_sums(edges))
+
+
+def log_divided(edges: Edges) -> Edges:
+    """Entries over the sum of their row, times the logarithm of one plus that sum."""
+    sums = row_sums(edges)
+    return edges.divided(sums / sums.log1p())
+
+
+def symmetrically_divided(edges: Edges) -> Edges:
+    """Entries over the roots of the sums of their row and their column in their relation."""
+    return edges.divided((row_sums(edges) * column_sums(edges)).sqrt())
 
 
 def jointly_divided(edges: Sequence[Edges], num_nodes: int) -> list[Edges]:

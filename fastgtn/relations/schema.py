@@ -1,6 +1,9 @@
 """The names of relations."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from fastgtn.errors import InputError, nearest
 
 ANY = "*"  # the node type of relations that connect nodes of all types
 
@@ -17,3 +20,15 @@ class Relation(NamedTuple):
 
 
 IDENTITY = Relation(ANY, "identity", ANY)
+
+
+def position_of(name: str, relations: Sequence[Relation]) -> int:
+    """The position of a relation, by its name or by "source-name-target"."""
+    found = [t for t, relation in enumerate(relations) if name in (relation.name, str(relation))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        full = ", ".join(f'"{relations[t]}"' for t in found)
+        raise InputError(f'several relations are named "{name}": use one of {full}.')
+    known = {option for relation in relations for option in (relation.name, str(relation))}
+    raise InputError(f'no relation "{name}"; {nearest(name, known)}')

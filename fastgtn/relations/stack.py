@@ -17,9 +17,10 @@ from fastgtn.relations.build import EdgeList, assemble, edges_of_data, edges_of_
 from fastgtn.relations.checks import check_channels, check_counts, check_filters, check_nodes, check_non_negative
 from fastgtn.relations.hops import Hops
 from fastgtn.relations.matrix import RelationMatrix
-from fastgtn.relations.normalize import column_sums, jointly_divided, row_sums
+from fastgtn.relations.normalize import jointly_divided, log_divided, row_divided, symmetrically_divided
 from fastgtn.relations.operator import Edges, Operator
-from fastgtn.relations.schema import ANY, IDENTITY, Relation
+from fastgtn.relations.schema import ANY, IDENTITY, Relation, position_of
+from fastgtn.relations.shown import hetero_of, nodes_in_words, relation_rows
 from fastgtn.relations.times import Times
 
 EmptyRows = Literal["self", "zero"]
@@ -134,14 +135,7 @@ class RelationStack:
 
     def index(self, name: str) -> int:
         """The position of a relation, by its name or by "source-name-target"."""
-        found = [t for t, relation in enumerate(self.relations) if name in (relation.name, str(relation))]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            full = ", ".join(f'"{self.names[t]}"' for t in found)
-            raise InputError(f'several relations are named "{name}": use one of {full}.')
-        known = {option for relation in self.relations for option in (relation.name, str(relation))}
-        raise InputError(f'no relation "{name}"; {nearest(name, known)}')
+        return position_of(name, self.relations)
 
     def __getitem__(self, relation: int | str) -> RelationMatrix:
         position = self.index(relation) if isinstance(relation, str) else range(len(self))[relation]
@@ -155,7 +149,7 @@ class RelationStack:
                 node keeps its features if a relation does not apply; or ``"zero"``.
         """
         self.require_non_negative("row normalisation")
-        return self._with_edges([edges.divided(row_sums(edges)) for edges in self.operator.edges], empty_rows)
+        return self._with_edges([row_divided(edges) for edges in self.operator.edges], empty_rows)
 
     def log_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
         r"""Divide every row by its sum :math:`s` and multiply it by :math:`\log(1 + s)`.
@@ -167,9 +161,7 @@ class RelationStack:
             empty_rows: As in :meth:`row_normalized`.
         """
         self.require_non_negative("logarithmic normalisation")
-        sums = [row_sums(edges) for edges in self.operator.edges]
-        divided = [edges.divided(s / s.log1p()) for edges, s in zip(self.operator.edges, sums, strict=True)]
-        return self._with_edges(divided, empty_rows)
+        return self._with_edges([log_divided(edges) for edges in self.operator.edges], empty_rows)
 
     def symmetrically_normalized(self, empty_rows: EmptyRows = "self") -> RelationStack:
         r"""Divide every entry by the roots of its row sum and its column sum, :math:`D_t^{-1/2} A_t D_t'^{-1/2}`.
@@ -180,9 +172,7 @@ class RelationStack:
             empty_rows: As in :meth:`row_normalized`.
         """
         self.require_non_negative("symmetric normalisation")
-        roots = [(row_sums(edges) * column_sums(edges)).sqrt() for edges in self.operator.edges]
-        divided = [edges.divided(root) for edges, root in zip(self.operator.edges, roots, strict=True)]
-        return self._with_edges(divided, empty_rows)
+        return self._with_edges([symmetrically_divided(edges) for edges in self.operator.edges], empty_rows)
 
     def jointly_normalized(self, empty_rows: EmptyRows = "zero") -> RelationStack:
         r"""Divide every entry by the roots of both nodes' degrees in all relations, :math:`D^{-1/2} A_t D'^{-1/2}`.
@@ -219,9 +209,8 @@ class RelationStack:
 
     def _require_same_nodes(self, other: RelationStack) -> None:
         if (self.node_types, self.node_counts) != (other.node_types, other.node_counts):
-            raise InputError(
-                f"both stacks must have the same nodes, but they have {self._nodes()} and {other._nodes()}."
-            )
+            mine, theirs = (nodes_in_words(stack.node_types, stack.node_counts) for stack in (self, other))
+            raise InputError(f"both stacks must have the same nodes, but they have {mine} and {theirs}.")
 
     def propagate(self, h: Tensor, filters: Tensor) -> Tensor:
         r"""Send features one hop along softly chosen relations, :math:`h_c \mapsto \sum_t \alpha_{ct} A_t h_c`.
@@ -303,46 +292,16 @@ class RelationStack:
 
     def to_hetero(self) -> HeteroData:
         """The relations as PyG edge types with weights: one per relation and pair of node types it connects."""
-        data = HeteroData()
-        starts = {t: self.nodes_of(t).start for t in self.node_types}
-        for node_type, count in zip(self.node_types, self.node_counts, strict=True):
-            data[node_type].num_nodes = count
-        ends = torch.tensor(self.node_counts).cumsum(0)
-        for matrix in (self[t] for t in range(len(self)) if self.relations[t] != IDENTITY):
-            rows, cols, values = matrix.coordinates()
-            row_type, col_type = (
-                torch.bucketize(rows, ends, right=True),
-                torch.bucketize(cols, ends, right=True),
-            )
-            for pair in (row_type * len(starts) + col_type).unique().tolist():
-                target, source = (self.node_types[n] for n in divmod(pair, len(starts)))
-                mine = row_type * len(starts) + col_type == pair
-                store = data[source, matrix.relation.name, target]
-                store.edge_index = torch.stack([cols[mine] - starts[source], rows[mine] - starts[target]])
-                store.edge_weight = values[mine]
-        return data
-
-    def _nodes(self) -> str:
-        counts = ", ".join(f"{t} {n:,}" for t, n in zip(self.node_types, self.node_counts, strict=True))
-        return f"{self.num_nodes:,} nodes ({counts})"
+        matrices = [self[t] for t in range(len(self)) if self.relations[t] != IDENTITY]
+        return hetero_of(matrices, self.node_types, self.node_counts)
 
     def __repr__(self) -> str:
-        rows = [f"  {ends}  {name}  ({stored})" for ends, name, stored in self._rows()]
+        rows = [f"  {ends}  {name}  ({stored})" for ends, name, stored in relation_rows(self.relations, self.operator)]
         return ",\n".join([f"RelationStack({self._size()}", *rows]) + ")"
 
     def _repr_html_(self) -> str:
-        return html_table(f"RelationStack: {self._size()}", ("target ← source", "relation", "stored"), self._rows())
+        rows = relation_rows(self.relations, self.operator)
+        return html_table(f"RelationStack: {self._size()}", ("target ← source", "relation", "stored"), rows)
 
     def _size(self) -> str:
-        return f"{self._nodes()}, {len(self)} relations, {self.num_edges:,} edges"
-
-    def _rows(self) -> list[tuple[str, str, str]]:
-        """Ends, name and number of edges of each relation."""
-        counts = torch.zeros(len(self), dtype=torch.int64)
-        for edges in self.operator.edges:
-            numbers = edges.segments.edge_relations().cpu()
-            counts[edges.columns] = torch.bincount(numbers, minlength=edges.segments.num_relations)
-        return [
-            (f"{r.target} ← {r.source}", r.name, "implicit" if r == IDENTITY else f"{count:,} edges")
-            for r, count in zip(self.relations, counts.tolist(), strict=True)
-        ]
+        return f"{nodes_in_words(self.node_types, self.node_counts)}, {len(self)} relations, {self.num_edges:,} edges"

@@ -34,6 +34,17 @@ def path_rows(runs: Sequence[RunTables]) -> list[list[tuple[str, float]]]:
 
 def comparison(runs: Sequence[RunTables]) -> Markup:
     """The section above the runs."""
+    curves = el("div", key_list([run.title for run in runs]), _curves(runs))
+    return el(
+        "section",
+        el("h2", "Side by side"),
+        _scores(runs),
+        el("div", curves, _paths(runs), class_="columns"),
+        class_="comparison",
+    )
+
+
+def _scores(runs: Sequence[RunTables]) -> Markup:
     heads, *rows = score_rows(runs)
     body = [
         el(
@@ -44,8 +55,27 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
         )
         for row in rows
     ]
+    return table("Test scores in points, mean ± standard deviation over seeds", heads, body)
+
+
+def _curves(runs: Sequence[RunTables]) -> Markup | None:
+    """The validation scores of all runs that are judged by the same metric as the first."""
+    lines = [
+        Line(run.title, run.mean_curve, k)
+        for k, run in enumerate(runs)
+        if run.metric == runs[0].metric and run.mean_curve
+    ]
+    if not lines:
+        return None
+    metric = title_of(runs[0].metric)
+    unit, factor = metric_axis(runs[0].metric)
+    chart = line_chart(f"Validation {metric} of all runs", unit, lines, factor=factor)
+    return el("figure", chart, el("figcaption", f"validation {metric}, the mean over seeds"))
+
+
+def _paths(runs: Sequence[RunTables]) -> Markup | None:
     highest = max((ranked.weight for run in runs for ranked in run.ranking), default=1.0)
-    paths = [
+    rows = [
         el(
             "tr",
             el("td", str(k), class_="num dim"),
@@ -53,32 +83,9 @@ def comparison(runs: Sequence[RunTables]) -> Markup:
         )
         for k, row in enumerate(path_rows(runs), 1)
     ]
-    lines = [
-        Line(run.title, run.mean_curve, k)
-        for k, run in enumerate(runs)
-        if run.metric == runs[0].metric and run.mean_curve
-    ]
-    metric = title_of(runs[0].metric)
-    unit, factor = metric_axis(runs[0].metric)
-    chart = line_chart(f"Validation {metric} of all runs", unit, lines, factor=factor)
-    return el(
-        "section",
-        el("h2", "Side by side"),
-        table("Test scores in points, mean ± standard deviation over seeds", heads, body),
-        el(
-            "div",
-            el(
-                "div",
-                key_list([run.title for run in runs]),
-                el("figure", chart, el("figcaption", f"validation {metric}, the mean over seeds")) if lines else None,
-            ),
-            table("First meta-paths and their share, %", ("", *(run.title for run in runs)), paths, class_="compare")
-            if paths
-            else None,
-            class_="columns",
-        ),
-        class_="comparison",
-    )
+    if not rows:
+        return None
+    return table("First meta-paths and their share, %", ("", *(run.title for run in runs)), rows, class_="compare")
 
 
 def _path_cell(name: str, length: float, share: float, colour: int) -> Markup:

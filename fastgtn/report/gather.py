@@ -10,8 +10,6 @@ from pathlib import Path
 from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask
-from fastgtn.data.majority import majority_score
-from fastgtn.data.metrics import shown, title_of
 from fastgtn.errors import InputError
 from fastgtn.explain.faithfulness import Faithfulness, faithfulness
 from fastgtn.explain.ranking import Ranking
@@ -19,11 +17,12 @@ from fastgtn.explain.stability import stability
 from fastgtn.nn import NodeClassifier
 from fastgtn.relations.paths.metapath import PathNames
 from fastgtn.report.charts.curves import curve, mean_curve
+from fastgtn.report.facts import run_facts
 from fastgtn.report.judged import Predictions, judge, open_split
 from fastgtn.report.names import Names
 from fastgtn.report.path_tables import filter_maps, hop_shares, schema_table, seed_weights
 from fastgtn.report.stored_nodes import MOST_BYTES, choose_nodes, store_nodes
-from fastgtn.report.tables import RunTables, Spread
+from fastgtn.report.tables import Curve, RunTables, Spread
 from fastgtn.runs.learned.control import control_seconds
 from fastgtn.runs.load import load_run, seeds_of
 from fastgtn.runs.records import finished_seeds
@@ -35,7 +34,6 @@ from fastgtn.training.fit import predict_logits
 LISTED, TRIED, RANKED = 12, 10, 200  # paths in a table, in the faithfulness chart, in sums over all paths
 MOST_RUNS, MOST_SEEDS = 8, 20
 CONTROL_SECONDS = 60  # the control with uniform filters is trained where it takes less
-FEW_CLASSES = 12  # whose shares are listed
 
 
 def report_tables(
@@ -99,8 +97,6 @@ class _Reader:
             most_bytes=most_bytes,
         )
         stable = stability(rankings, top=LISTED) if len(rankings) > 1 and self.has_paths else None
-        histories = [other.history for other in self.others]
-        metric = run.chosen_by
         return RunTables(
             title=title,
             folder="" if self.folder is None else str(self.folder),
@@ -108,23 +104,15 @@ class _Reader:
             model=run.config.model.label,
             target=task.target,
             kind=task.kind,
-            metric=metric,
+            metric=run.chosen_by,
             seed=run.seed,
             seeds=tuple(other.seed for other in self.others),
             val=_spread([other.val for other in self.others]),
             test=_spread([other.test for other in self.others]),
-            facts=self.facts(),
+            facts=run_facts(run, self.others, self.graph),
             schema=schema_table(self.graph, self.inputs.stack.relations),
-            curves=tuple(
-                curve(
-                    other.seed,
-                    other.epoch,
-                    history,
-                    ("loss", "val_loss", f"val_{metric}"),
-                )
-                for other, history in zip(self.others, histories, strict=True)
-            ),
-            mean_curve=mean_curve(histories, f"val_{metric}"),
+            curves=self.curves(),
+            mean_curve=mean_curve([other.history for other in self.others], f"val_{run.chosen_by}"),
             judged=judged,
             ranking=judged_paths,
             back=self.judged(between_targets=True),
@@ -140,6 +128,11 @@ class _Reader:
             versions=run.facts.get("versions", {}),
             notes=tuple(self.notes(problem, no_reasons)),
         )
+
+    def curves(self) -> tuple[Curve, ...]:
+        """Losses and the chosen metric after every epoch, for each seed."""
+        lines = ("loss", "val_loss", f"val_{self.run.chosen_by}")
+        return tuple(curve(other.seed, other.epoch, other.history, lines) for other in self.others)
 
     @property
     def has_paths(self) -> bool:
@@ -181,27 +174,6 @@ class _Reader:
         except InputError as error:
             return None, str(error)
 
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        task, options = self.task, self.run.config.model
-        splits = {"train": len(task.train), "validation": len(task.val), "test": len(task.test_nodes)}
-        types = len(self.graph.node_types)
-        of_types = f" of {types} types" if types > 1 else ""
-        seconds = sum(other.seconds for other in self.others)
-        epochs = ", ".join(str(other.epoch) for other in self.others)
-        return (
-            (
-                "Graph",
-                f"{self.inputs.stack.num_nodes:,} nodes{of_types} · "
-                f"{sum(schema_table(self.graph, self.inputs.stack.relations).edges.values()):,} edges",
-            ),
-            ("Task", task_words(task)),
-            *balance_words(task),
-            *decision_words(self.run),
-            ("Split", " · ".join(f"{count:,} {name}" for name, count in splits.items()) + " nodes"),
-            ("Model", options.summary),
-            ("Training", f"{seconds:.1f} s · chosen epoch{'s' if len(self.others) > 1 else ''} {epochs}"),
-        )
-
     def notes(self, not_dropped: str | None, no_reasons: str | None) -> list[str]:
         """Notes that a reader should know before trusting the tables."""
         notes = []
@@ -214,46 +186,6 @@ class _Reader:
         if not_dropped or no_reasons:
             notes.append(f"Some parts are missing: {not_dropped or no_reasons}")
         return notes
-
-
-def balance_words(task: NodeTask) -> list[tuple[str, str]]:
-    """The shares of the classes, and what always guessing the commonest one scores; for one class per node."""
-    if task.kind != "single" or task.num_classes > FEW_CLASSES:
-        return []
-    shares = " · ".join(f"{n} {100 * s:.1f} %" for n, s in zip(task.class_names, task.balance, strict=True))
-    split, _ = open_split(task)
-    return [
-        (
-            "Classes",
-            f"{shares} of the training nodes; always the commonest: {100 * majority_score(task, split):.2f} "
-            f"micro-F1 on {split}",
-        )
-    ]
-
-
-def decision_words(run: Result) -> list[tuple[str, str]]:
-    """The stored threshold with what it reaches, and the validation score before label shift."""
-    found, decision = [], run.facts.get("decision")
-    if decision is not None:
-        reached = [
-            f"precision {100 * scores['precision']:.1f} and recall {100 * scores['recall']:.1f} on {split}"
-            for split, scores in (("validation", decision), ("test", run.test))
-            if "precision" in scores
-        ]
-        words = f"{decision['class_name']} if its probability is at least {decision['threshold']:.4f}"
-        found.append(("Decision", f"{words}, for {decision['aim']}: {', '.join(reached)} (seed {run.seed})"))
-    before = run.facts.get("val_before_label_shift", {}).get(run.chosen_by)
-    if before is not None:
-        words = f"all scores are after it; validation {title_of(run.chosen_by)} before it"
-        found.append(("Label shift", f"{words}: {shown(run.chosen_by, before)} (seed {run.seed})"))
-    return found
-
-
-def task_words(task: NodeTask) -> str:
-    """What is predicted, in a few words."""
-    if task.kind == "number":
-        return f"{', '.join(task.class_names)} of {task.target} (numbers)"
-    return f"{task.num_classes} classes of {task.target}{' (several per node)' if task.kind == 'multi' else ''}"
 
 
 def _all_seeds(best: Result) -> tuple[Result, ...]:

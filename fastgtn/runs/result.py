@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
@@ -20,19 +19,21 @@ from fastgtn.config import Config
 from fastgtn.data import NodeTask, as_hetero
 from fastgtn.data.majority import majority_score
 from fastgtn.data.metrics import main_metric, title_of
-from fastgtn.errors import InputError, nearest
-from fastgtn.explain import Ranking, Reasons, explain_node
+from fastgtn.errors import InputError
+from fastgtn.explain import Ranking, Reasons
 from fastgtn.explain.verdict import Control, Learned
 from fastgtn.nn import NodeClassifier
 from fastgtn.notebook import html_table
 from fastgtn.runs.learned.control import control_of, learned_of
 from fastgtn.runs.learned.decided import screening_of
 from fastgtn.runs.learned.ranking import ranking_of
+from fastgtn.runs.learned.reasons import reasons_of
 from fastgtn.runs.on_graph import Nodes, OnGraph, node_numbers, on_graph, table_on
 from fastgtn.runs.records import read_history
 from fastgtn.runs.save import save_result
 from fastgtn.runs.schema import Schema
 from fastgtn.runs.scoring.embeddings import Embeddings, embeddings_of
+from fastgtn.runs.scoring.evaluate import score_split
 from fastgtn.runs.summary import SeedFacts, seed_facts
 from fastgtn.screening import Screening
 from fastgtn.training.build import Inputs
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastgtn.runs.scoring.new.newcomers import Newcomers
-
-SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,21 +235,7 @@ class Result(SeedFacts):
             graph: Another graph of the same schema; by default the graph of the training.
             task: Its labels and splits; by default they are read from `y` and the masks of the graph.
         """
-        if split not in SPLITS:
-            raise InputError(f'no split "{split}"; {nearest(split, SPLITS)}')
-        if graph is not None and task is None:
-            known = self.schema
-            task = NodeTask.from_hetero(graph, known.target, kind=known.kind, class_names=known.class_names)
-        there = self.own if graph is None else self.on(graph, task)
-        task = self.task if task is None else task
-        self._require_comparable(task)
-        task = task.with_decision(self.schema.decision)
-        nodes = {"train": task.train.nodes, "val": task.val.nodes, "test": task.test_nodes}[split]
-        if not len(nodes):
-            raise InputError(f"the {split} split of this graph is empty, so it cannot be scored.")
-        if split == "test":
-            return task.score_test(there.logit_blocks(nodes))
-        return task.metrics(there.logit_blocks(nodes), (task.train if split == "train" else task.val).labels)
+        return score_split(self, split, graph, task)
 
     def majority(self, split: str = "test") -> float | None:
         """The micro-F1 on a split of always guessing the commonest training class; None for other kinds of tasks."""
@@ -290,26 +275,7 @@ class Result(SeedFacts):
             top: Number of meta-paths; those with the largest shares at this node are listed.
             instances: Number of concrete paths to show for each.
         """
-        names, there = self.schema.class_names, self.own
-        if of_class is not None and of_class not in names:
-            raise InputError(f'no class "{of_class}"; {nearest(of_class, names)}')
-        number = there.names.number(node) if isinstance(node, str) else node
-        inputs = there.inputs.seen_by_one(there.inputs.raw.nodes_of(self.schema.target).start + number)
-        explain = partial(
-            explain_node,
-            there.model,
-            inputs.stack,
-            inputs.features,
-            self.schema.target,
-            number,
-            top=top,
-            instances=instances,
-        )
-        reasons = explain(class_number=None if of_class is None else names.index(of_class))
-        if of_class is None and self.schema.decision is not None:  # the predicted class need not be the likelier one
-            predicted = int(self.schema.chosen(self.schema.probabilities(torch.tensor([reasons.logits]))))
-            reasons = reasons if predicted == reasons.class_number else explain(class_number=predicted)
-        return reasons
+        return reasons_of(self, node, of_class=of_class, top=top, instances=instances)
 
     def save(self, folder: str | Path) -> Path:
         """Write a run folder with this result as its only seed; `fastgtn.load_run` and every command read it.
@@ -329,12 +295,3 @@ class Result(SeedFacts):
 
         write_report([self], path, nodes=nodes, force=force)
         return Path(path)
-
-    def _require_comparable(self, task: NodeTask) -> None:
-        mine = (self.schema.target, self.schema.kind, self.schema.class_names)
-        if (task.target, task.kind, task.class_names) != mine:
-            raise InputError(
-                f"the run predicts {len(self.schema.class_names)} classes of {self.schema.target} "
-                f"({self.schema.kind}), but the graph's task has {task.num_classes} of {task.target} ({task.kind}), "
-                "or other class names, so it cannot be scored."
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -84,19 +84,18 @@ def explain_command(
     """
     if entries is not None and graph_out is None:
         raise InputError("--entries limits what --graph-out writes: give --graph-out, too.")
+    of_rankings = {
+        "--stability": with_stability,
+        "--faithfulness": with_faithfulness,
+        "--split": split,
+        "--export": export,
+        "--graph-out": graph_out,
+        "--channel": channel,
+        "--control": with_control,
+        "--by-share": by_share,
+    }
     if node is not None:
-        _refuse_beside_node(
-            {
-                "--stability": with_stability,
-                "--faithfulness": with_faithfulness,
-                "--split": split,
-                "--export": export,
-                "--graph-out": graph_out,
-                "--channel": channel,
-                "--control": with_control,
-                "--by-share": by_share,
-            }
-        )
+        _refuse_beside_node(of_rankings)
     check_folder(run)
     if is_link_run(run):
         from fastgtn.cli.links.use import explain_link_run
@@ -128,8 +127,8 @@ def explain_command(
     text = None if export is None else exported(ranking, export, trained.inputs.stack.relations)
     if as_json:
         answer = {"run": str(trained.folder), "dataset": trained.config.dataset, **ranking.to_dict()}
-        answer |= {} if stable is None else {"stability": stable.to_dict()}
-        answer |= {} if matters is None else {"faithfulness": matters.to_dict()}
+        checked = {"stability": stable, "faithfulness": matters}
+        answer |= {name: part.to_dict() for name, part in checked.items() if part is not None}
         emit_json(answer | ({} if text is None else {"export": text}))
     elif text is not None:
         stdout.print(text, markup=False, end="")
@@ -147,7 +146,7 @@ def _say_next(run: Path, ranking: Ranking) -> None:
         say("next", f"fastgtn explain {run} --node ID    why one node got its prediction")
 
 
-def _refuse_beside_node(options: dict[str, object]) -> None:
+def _refuse_beside_node(options: Mapping[str, object]) -> None:
     if given := [option for option, value in options.items() if value not in (None, False)]:
         raise InputError(
             f"{given[0]} applies to all nodes and --node to one, so they cannot be combined: give only one of them."
@@ -187,7 +186,7 @@ def choose_nodes(task: NodeTask, split: str | None, of_class: str | None) -> Ten
     """Nodes of a split, of a class, or of both."""
     import torch
 
-    from fastgtn.runs.result import SPLITS
+    from fastgtn.runs.scoring.evaluate import SPLITS
 
     if split is not None and split not in SPLITS:
         raise InputError(f'no split "{split}"; {nearest(split, SPLITS)}')

@@ -8,7 +8,7 @@ from rich.table import Table
 from torch_geometric.data import HeteroData
 
 from fastgtn.cli.output import emit_json, emit_table, say
-from fastgtn.explain import Reasons
+from fastgtn.explain import Reason, Reasons
 from fastgtn.runs.result import Result
 from fastgtn.runs.schema import Schema, node_ids
 
@@ -24,45 +24,41 @@ def explain_one_node(run: Result, node: str, *, of_class: str | None, top: int, 
 
 def described(reasons: Reasons, graph: HeteroData, task: Schema) -> dict[str, Any]:
     """The explanation with the names of nodes instead of numbers."""
-    values = task.probabilities(torch.tensor([reasons.logits]))
-    named_values = dict(zip(task.class_names, values[0].tolist(), strict=True))
-    is_number = task.kind == "number"
-    prediction = (
-        {"numbers": named_values}
-        if is_number
-        else {
-            "prediction": task.class_names[int(task.chosen(values))],
-            "probabilities": named_values,
-        }
-    )
-    paths = []
-    for reason in reasons.reasons:
-        types = reason.path.path.types
-        instances = [
-            {"nodes": [name_of(graph, t, n) for t, n in zip(types, i.nodes, strict=True)], "weight": i.weight}
-            for i in reason.instances
-        ]
-        paths.append(
-            {
-                "path": reason.path.name,
-                "types": list(types),
-                "contribution": reason.contribution,
-                "weight": reason.path.weight,
-                "instances": instances,
-            }
-        )
     return {
         "target": task.target,
         "node": str(node_ids(graph, task.target)[reasons.node]),
         "name": name_of(graph, task.target, reasons.node),
-        **prediction,
+        **_prediction(reasons, task),
         "class": task.class_names[reasons.class_number],
         "logit": reasons.logit,
-        "metapaths": paths,
+        "metapaths": [_path(reason, graph) for reason in reasons.reasons],
         "other_paths": reasons.others,
         "empty_path": reasons.empty,
         "own_features": reasons.own,
         "bias": reasons.bias,
+    }
+
+
+def _prediction(reasons: Reasons, task: Schema) -> dict[str, Any]:
+    values = task.probabilities(torch.tensor([reasons.logits]))
+    named_values = dict(zip(task.class_names, values[0].tolist(), strict=True))
+    if task.kind == "number":
+        return {"numbers": named_values}
+    return {"prediction": task.class_names[int(task.chosen(values))], "probabilities": named_values}
+
+
+def _path(reason: Reason, graph: HeteroData) -> dict[str, Any]:
+    types = reason.path.path.types
+    instances = [
+        {"nodes": [name_of(graph, t, n) for t, n in zip(types, i.nodes, strict=True)], "weight": i.weight}
+        for i in reason.instances
+    ]
+    return {
+        "path": reason.path.name,
+        "types": list(types),
+        "contribution": reason.contribution,
+        "weight": reason.path.weight,
+        "instances": instances,
     }
 
 

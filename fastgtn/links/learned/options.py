@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ValidationError
 
 from fastgtn.config import Config
+from fastgtn.config.models import options_by_name
 from fastgtn.config.tuned_configs import model_values
 from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.decoders import DecoderKind
 from fastgtn.links.learned.model import LinkPredictor
+from fastgtn.nn.backbone_options import BackboneOptions
 from fastgtn.nn.meta_path_model import MetaPathOptions
 from fastgtn.options import Choice, Section, Values, merged
 from fastgtn.training.build import Inputs
@@ -19,7 +21,8 @@ JOINED = "joined_paths"  # the default model of links, which has no encoders
 FIT: Values = {"epochs": 60, "patience": 10, "learning_rate": 0.01, "weight_decay": 1e-5}
 # without an activation a score is a sum over pairs of meta-paths whatever the gates, and it is as good
 META_PATHS: Values = {"activation": "none", "aggregate": "mean", "dropout": 0.0, "head_dropout": 0.0}
-FAST_GTN: Values = {"graph": {"normalize": "symmetric", "empty_rows": "zero"}}
+# of the graph, for models that do not divide by degrees themselves
+NORMALIZED: Values = {"normalize": "symmetric", "empty_rows": "zero"}
 
 
 class LinkModelOptions(Section):
@@ -60,11 +63,15 @@ def encoder_config(model: str, values: Values, *, seed: int = 0) -> tuple[Config
         key, known = str(problem["loc"][0]), {"decoder": ("dot", "distmult", "mlp"), "ends": ("auto", "own", "shared")}
         raise InputError(f"model.{key} cannot be {own[key]!r}; {nearest(str(own[key]), known[key])}") from None
     named = model_values(model)
-    defaults: dict[str, Any] = {"fit": FIT}
-    if model.startswith(("fast_gtn", "gtn")):
-        defaults["model"] = META_PATHS
-    if model.startswith("fast_gtn"):
-        defaults |= FAST_GTN
+    defaults = _defaults_of(options_by_name()[named["model"]["name"]])
     given = merged(dict(values), {"model": section, "fit": {"seed": seed}})
     given["model"] = section
     return Config.of(merged(defaults, named), given), options
+
+
+def _defaults_of(entry: type[BackboneOptions]) -> Values:
+    """What links need of a model, over its own defaults."""
+    if not issubclass(entry, MetaPathOptions):
+        return {"fit": FIT}
+    divides_itself = entry.normalizations[0] == "none"
+    return {"fit": FIT, "model": META_PATHS} | ({} if divides_itself else {"graph": NORMALIZED})

@@ -68,18 +68,10 @@ def make_planted(
     rng = np.random.default_rng(seed)
     groups, bystanders = part(types, counts, classes, rng)
     edges = link(groups, bystanders, counts, edge_noise, rng)
-    graph = HeteroData()
-    graph.name, graph.shared_features = "planted", True
-    for node_type, count in counts.items():
-        graph[node_type].num_nodes = count
-        graph[node_type].node_name = np.char.add(f"{node_type} ", np.arange(count).astype(str))
+    graph = _named_nodes(counts)
     for node_type, (paper, partner) in edges.items():
         _add_both_ways(graph, "paper", node_type, paper, partner)
-    for source, name, target, reverse in MISLEADING[:misleading]:
-        pairs = random_edges(counts[source], counts[target], MISLEADING_DEGREE, rng, both_ways=reverse is None)
-        graph[source, name, target].edge_index = _tensor(pairs)
-        if reverse:
-            graph[target, reverse, source].edge_index = _tensor(pairs[::-1])
+    _add_misleading(graph, misleading, rng)
     relations = path_relations(path)
     graph.planted = {
         "path": path,
@@ -130,6 +122,26 @@ def path_relations(path: str) -> list[EdgeType]:
     The first step of "AP…" is the edge type (paper, PA, author), whose message matrix has authors as rows.
     """
     return [(LETTERS[far], far + near, LETTERS[near]) for near, far in pairwise(path)]
+
+
+def _named_nodes(counts: dict[str, int]) -> HeteroData:
+    """The nodes of the graph, without edges and features."""
+    graph = HeteroData()
+    graph.name, graph.shared_features = "planted", True
+    for node_type, count in counts.items():
+        graph[node_type].num_nodes = count
+        graph[node_type].node_name = np.char.add(f"{node_type} ", np.arange(count).astype(str))
+    return graph
+
+
+def _add_misleading(graph: HeteroData, number: int, rng: np.random.Generator) -> None:
+    """Add relations whose edges are drawn at random."""
+    for source, name, target, reverse in MISLEADING[:number]:
+        rows, columns = (int(graph[node_type].num_nodes or 0) for node_type in (source, target))
+        pairs = random_edges(rows, columns, MISLEADING_DEGREE, rng, both_ways=reverse is None)
+        graph[source, name, target].edge_index = _tensor(pairs)
+        if reverse:
+            graph[target, reverse, source].edge_index = _tensor(pairs[::-1])
 
 
 def _check_numbers(classes: int, features: int, misleading: int, **shares: float) -> None:

@@ -1,0 +1,193 @@
+"""The task of predicting links: which relation, which pairs, and which edges must be hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from fastgtn.links.edges import Array, find_relation, hidden_from, known_before
+from fastgtn.links.metrics import LinkTally
+from fastgtn.links.negatives import NegativeKind
+from fastgtn.links.task.pairs import Pairs, with_negatives
+from fastgtn.links.task.splits import SplitBy, distinct_links, drawn_apart, split_links, times_of
+from fastgtn.relations import Relation
+
+SelectBy = Literal["roc_auc", "ndcg@20"]
+Stage = Literal["val", "test", "use"]  # which links are known: those of training, of validation too, or all
+
+
+@dataclass(frozen=True, eq=False)
+class LinkTask:
+    """Predict the edges of one relation. Make one with :meth:`from_graph` or :meth:`from_pairs`.
+
+    Training code reads `train` and `val`; only the one function that scores the test split reads `test`.
+
+    Args:
+        graph: The graph without the validation and test links, in either direction.
+        test_graph: The graph without the test links: when they are scored, the validation links are known.
+        whole: The graph with all known links, on which recommendations are made.
+        is_timed: Whether links were split by time, so that later edges of other relations are hidden as well.
+        relation: The relation whose edges are predicted, named as in the graph.
+        train: Links that the model learns from, [2, E]; they are edges of `graph`.
+        val: Links and other pairs that choose the model.
+        test: Links and other pairs that are scored once.
+        negatives: How pairs that are not links are drawn.
+        seed: Draws the splits and the negatives.
+        select_by: The validation metric that chooses a model: "roc_auc" of the pairs, or "ndcg@20" of the ranking of
+            all targets, which is what recommending needs.
+    """
+
+    graph: HeteroData
+    test_graph: HeteroData
+    relation: Relation
+    train: Array
+    val: Pairs
+    test: Pairs
+    negatives: NegativeKind = "uniform"
+    seed: int = 0
+    select_by: SelectBy = "roc_auc"
+    whole: HeteroData | None = None
+    is_timed: bool = False
+    num_sources: int = field(init=False)
+    num_targets: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_sources", int(self.graph[self.relation.source].num_nodes or 0))
+        object.__setattr__(self, "num_targets", int(self.graph[self.relation.target].num_nodes or 0))
+        object.__setattr__(self, "whole", self.test_graph if self.whole is None else self.whole)
+
+    @staticmethod
+    def from_graph(
+        graph: HeteroData,
+        relation: str | tuple[str, str, str],
+        *,
+        val: float = 0.1,
+        test: float = 0.1,
+        by: SplitBy = "random",
+        negatives: NegativeKind = "uniform",
+        seed: int = 0,
+    ) -> LinkTask:
+        """Split the edges of a relation, hide validation and test, and draw one negative for every positive.
+
+        Args:
+            relation: The name of the relation, or (source, name, target).
+            val: Share of the edges for validation.
+            test: Share of the edges for the test.
+            by: "random", or "time" for a relation with `time`: the latest edges are the test.
+        """
+        found = find_relation(graph, relation)
+        links = distinct_links(graph, found)
+        train, val_links, test_links = split_links(graph, found, links, val=val, test=test, by=by, seed=seed)
+        test_graph = hidden_from(graph, found, test_links)
+        past = hidden_from(test_graph, found, val_links)
+        if by == "time":  # what happened later is not known either, in any relation
+            test_graph, past = (
+                known_before(hidden, found, times_of(graph, found, later).min(initial=np.inf))
+                for hidden, later in ((test_graph, test_links), (past, val_links))
+            )
+        known = np.concatenate([train, val_links], axis=1)  # what is drawn for validation must not know the test
+        return LinkTask(
+            graph=past,
+            test_graph=test_graph,
+            relation=found,
+            train=train,
+            val=with_negatives(test_graph, found, val_links, known, kind=negatives, seed=seed),
+            test=with_negatives(graph, found, test_links, links, kind=negatives, seed=seed + 1),
+            negatives=negatives,
+            seed=seed,
+            select_by="roc_auc" if negatives == "two_hop" else "ndcg@20",
+            whole=graph,
+            is_timed=by == "time",
+        )
+
+    @staticmethod
+    def from_pairs(
+        graph: HeteroData,
+        relation: str | tuple[str, str, str],
+        *,
+        test: Pairs,
+        val: float = 0.1,
+        negatives: NegativeKind = "uniform",
+        seed: int = 0,
+    ) -> LinkTask:
+        """A graph that has training links only, and a given sample of test pairs; validation links are drawn."""
+        found = find_relation(graph, relation)
+        test.check(graph, found)
+        graph = hidden_from(graph, found, test.links)
+        links = distinct_links(graph, found)
+        val_links, train = drawn_apart(links, val, seed=seed)
+        return LinkTask(
+            graph=hidden_from(graph, found, val_links),
+            test_graph=graph,
+            relation=found,
+            train=train,
+            val=with_negatives(graph, found, val_links, links, kind=negatives, seed=seed),
+            test=test,
+            negatives=negatives,
+            seed=seed,
+        )
+
+    @staticmethod
+    def for_use(graph: HeteroData, relation: str | tuple[str, str, str]) -> LinkTask:
+        """All links of a graph are known, and none is hidden: the graph on which a trained model recommends."""
+        found, nothing = find_relation(graph, relation), Pairs.none()
+        return LinkTask(graph, graph, found, distinct_links(graph, found), nothing, nothing, whole=graph)
+
+    def without_test(self) -> LinkTask:
+        """The same task for a search of settings: it has no test pairs, and no graph that contains their links."""
+        return replace(self, test=Pairs.none(), whole=self.test_graph)
+
+    @property
+    def is_within_one_type(self) -> bool:
+        """Whether links have no direction, because both ends have the same type."""
+        return self.relation.source == self.relation.target
+
+    @property
+    def selection_metric(self) -> str:
+        """The validation metric that chooses."""
+        return self.select_by
+
+    def graph_at(self, stage: Stage) -> HeteroData:
+        """The graph that predictions of a stage may read."""
+        assert self.whole is not None
+        return {"val": self.graph, "test": self.test_graph, "use": self.whole}[stage]
+
+    def pairs_at(self, stage: Stage) -> Pairs:
+        """The pairs that are scored at a stage; nothing is hidden in use."""
+        return {"val": self.val, "test": self.test, "use": Pairs.none()}[stage]
+
+    def links_at(self, stage: Stage) -> Array:
+        """The links [2, E] that are known at a stage."""
+        if stage == "use" and self.whole is not self.test_graph:
+            return distinct_links(self.graph_at("use"), self.relation)
+        return self.train if stage == "val" else np.concatenate([self.train, self.val.links], axis=1)
+
+    def known_rows(self, stage: Stage) -> Any:
+        """The known links as a sparse matrix [sources, targets]: what is not recommended again.
+
+        Between nodes of one type, links count in both directions, and no node is recommended to itself.
+        """
+        source, target = self.links_at(stage)
+        shape = self.num_sources, self.num_targets
+        known = sp.csr_matrix((np.ones(len(source), bool), (source, target)), shape=shape)
+        return (known + known.T + sp.identity(shape[0], bool)).tocsr() if self.is_within_one_type else known
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean cross entropy of links and other pairs; labels [B, 2] are whether each is a link, and its source."""
+        return F.binary_cross_entropy_with_logits(logits, labels[:, 0].to(logits.dtype))
+
+    def loss_weight(self, labels: Tensor) -> float:
+        """Every pair counts the same."""
+        return float(len(labels))
+
+    @torch.no_grad()
+    def tally(self, logits: Tensor, labels: Tensor) -> LinkTally:
+        """What the metrics of pairs need; tallies of batches and processes can be added."""
+        return LinkTally.of_pairs(logits, labels[:, 0], labels[:, 1])
