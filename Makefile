@@ -33,7 +33,7 @@ docs: $(READY)   ## build the documentation site in site/ (without the network; 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html in a browser"
 
-soak: $(READY)   ## faults and bad inputs for an hour (MINUTES=60); the counts belong into docs/reliability.md
+soak: $(READY)   ## faults and bad inputs for an hour (MINUTES=60); an interrupted soak continues with its counts
 	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python tests/faults/soak.py --minutes $(or $(MINUTES),60)
 
 dist: $(READY)   ## build a wheel and an sdist in dist/, and try the wheel in an empty environment

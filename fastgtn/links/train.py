@@ -15,6 +15,7 @@ from fastgtn.config import FitOptions, toml
 from fastgtn.config.config import free_keys
 from fastgtn.data import checksum
 from fastgtn.errors import InputError
+from fastgtn.leftovers import PARTIAL, sweep
 from fastgtn.links.fit import LinkResult, fit_links
 from fastgtn.links.folder import FILE, load_link_task, save
 from fastgtn.links.learned.options import JOINED, encoder_config
@@ -23,7 +24,7 @@ from fastgtn.links.learned.store import WEIGHTS
 from fastgtn.links.settings import LinkSettings
 from fastgtn.links.task import LinkTask
 from fastgtn.runs.checkpoint import is_whole
-from fastgtn.runs.files import PARTIAL, alone_in, read_json, sweep, write_json
+from fastgtn.runs.files import alone_in, read_json, write_json
 from fastgtn.runs.records import Facts, checked
 from fastgtn.runs.seed_run import Recorder
 from fastgtn.system import own_folder

@@ -3,19 +3,15 @@
 import errno
 import json
 import os
-import re
-import secrets
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fastgtn.errors import InputError
+from fastgtn.leftovers import OLD_SECONDS, sweep, temporary_name
 from fastgtn.system import create_new, flush, lock, open_own
 
-PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial(\.\w+)?")
-OLD_SECONDS = 3600  # a temporary file that has not changed for this long was left by a killed process
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -27,7 +23,7 @@ def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent, stem=path.stem, older_than=OLD_SECONDS)
-    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}.partial{path.suffix}")
+    temporary = temporary_name(path)
     mode = create_new(temporary)
     try:
         fill(temporary)
@@ -41,23 +37,6 @@ def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def sweep(folder: Path, *, stem: str = "", older_than: float = 0.0) -> None:
-    """Delete files that killed processes have left half-written in a folder.
-
-    Args:
-        stem: Only those of files with this name before the ending.
-        older_than: Only files that were not changed in this many seconds: others may be in use.
-    """
-    with os.scandir(folder) as entries:
-        found = [entry for entry in entries if PARTIAL.fullmatch(entry.name)]
-    for entry in found:
-        with suppress(FileNotFoundError):  # another process may delete it at the same time
-            age = time.time() - entry.stat(follow_symlinks=False).st_mtime
-            is_asked = entry.name.startswith(f".{stem}." if stem else ".") and age >= older_than
-            if is_asked and not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry.path)
 
 
 def write_text(path: Path, text: str) -> None:

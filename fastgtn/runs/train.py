@@ -11,7 +11,8 @@ from fastgtn.config import Config, toml
 from fastgtn.config.config import free_keys
 from fastgtn.data import NodeTask, checksum, load
 from fastgtn.errors import InputError
-from fastgtn.runs.files import alone_in, read_json, sweep, write_json, write_text
+from fastgtn.leftovers import sweep
+from fastgtn.runs.files import alone_in, read_json, write_json, write_text
 from fastgtn.runs.learned.decided import DECISIONS, stored_decisions
 from fastgtn.runs.records import read_result
 from fastgtn.runs.schema import Schema

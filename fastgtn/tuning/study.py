@@ -28,7 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from fastgtn.config import toml
 from fastgtn.data import metrics
 from fastgtn.errors import InputError
-from fastgtn.runs.files import sweep
+from fastgtn.leftovers import sweep
 from fastgtn.system import lock, open_own
 
 DATABASE = "study.db"

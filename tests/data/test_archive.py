@@ -1,5 +1,6 @@
 """The archive gives back what was stored, byte for byte the same each time, and keeps what is there."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from torch_geometric.data import HeteroData
 from fastgtn.data import NodeTask, archive
 from fastgtn.data.archive.arrays import ArrayFile, write_arrays
 from fastgtn.errors import InputError
+from fastgtn.leftovers import OLD_SECONDS, temporary_name
 
 Shop = tuple[HeteroData, NodeTask]
 
@@ -265,3 +267,22 @@ def test_an_empty_graph_and_a_task_about_another_graph_are_refused(shop: Shop, t
     other["gene"].num_nodes = 2
     with pytest.raises(InputError, match='target type of the task is "user" but the graph has gene'):
         archive.write(tmp_path / "g.npz", other, shop[1])
+
+
+def age(path: Path) -> None:
+    """As if the file had not changed for more than an hour."""
+    os.utime(path, (path.stat().st_mtime - OLD_SECONDS - 1,) * 2)
+
+
+def test_what_killed_writers_left_is_deleted_by_the_next_one(tmp_path: Path, shop: Shop) -> None:
+    """Found by the soak: a killed `data build` left its half-written archive forever."""
+    old, young = temporary_name(tmp_path / "g.npz"), temporary_name(tmp_path / "g.npz")
+    old_folder, grows = temporary_name(tmp_path / "g"), temporary_name(tmp_path / "g")
+    for folder in (old_folder, grows):
+        folder.mkdir()
+    for path in (old, young, old_folder / "x.npy", grows / "x.npy"):
+        path.write_text("half")
+    for path in (old, old_folder / "x.npy", old_folder, grows):
+        age(path)
+    archive.write(tmp_path / "g.npz", *shop)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([young.name, grows.name, "g.npz"])

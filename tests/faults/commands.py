@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import re
 import sqlite3
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from faults.doors import CSV, GRAPH_TOML
 
+from fastgtn.cli import main
 from fastgtn.data import archive, make_planted
 from fastgtn.data.synthetic.linked import make_planted_links
 from fastgtn.runs.checkpoint import read_tensors
@@ -22,10 +23,11 @@ QUICK = ("--set", "fit.epochs=8", "--set", "fit.checkpoint_every=2", "--set", "f
 SMALL = ("--set", "model.hidden=8", "--set", "model.path_length=2", "--set", "model.num_channels=2")
 TRAIN = (*QUICK, *SMALL, "--set", "model.start=uniform")
 TUNE = ("--model", "gcn", "--trials", "2", *QUICK, "--set", "model.hidden=8", "--set", "model.num_layers=2")
+LINK = ("--task", "link", "--link", "buys")
+LINK_TUNE = ("--model", "rgcn", "--trials", "2", *QUICK, "--set", "model.hidden=4", "--set", "model.num_layers=1")
 BENCH = ("bench", "nodes", "--models", "mlp", "--runs", "2")
 
 Facts = dict[str, str]
-DATE = re.compile(rb"\d+ [A-Z][a-z]+ \d{4}")  # a page names its day: midnight must not be mistaken for a fault
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Command:
         finished: Names of the parts that are complete, each with what must stay as it is.
         shares: Two processes may be started on the same folder at the same time.
         sweeps: Left-overs of killed processes are deleted at the next start, whatever their age.
+        program: What runs with these words as `sys.argv`.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Command:
     finished: Callable[[Path], Facts]
     shares: bool = True
     sweeps: bool = True
+    program: Callable[[], object] = main
 
 
 def make_inputs(folder: Path) -> None:
@@ -96,14 +100,33 @@ def ended_trials(folder: Path) -> Facts:
     return {sha(json.dumps(sorted(facts)).encode()): "" for facts in trials.values()}
 
 
+def search_results(folder: Path) -> Facts:
+    """The ended trials of a search, and the config that it recommends."""
+    return ended_trials(folder) | files("search/best.toml")(folder)
+
+
 def files(*names: str) -> Callable[[Path], Facts]:
     """Hashes of files that are whole or absent."""
 
     def read(folder: Path) -> Facts:
-        found = {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
-        return {name: sha(DATE.sub(b"", data) if name.endswith(".html") else data) for name, data in found.items()}
+        return {name: sha(without_today(folder / name)) for name in names if (folder / name).exists()}
 
     return read
+
+
+def without_today(path: Path) -> bytes:
+    """The content of a file. A page names the day on which it was written: that day alone reads DATE.
+
+    Midnight must not be mistaken for a fault, and every other date is content. The page is made before its file is
+    complete, so the day may be the one before.
+    """
+    data = path.read_bytes()
+    if path.suffix != ".html":
+        return data
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    for day in (written, written - timedelta(days=1)):
+        data = data.replace(f"{day.day} {day:%B %Y}".encode(), b"DATE")
+    return data
 
 
 def one_file(name: str, make: Callable[[Path, str], list[str]], out: str) -> Command:
@@ -128,7 +151,7 @@ COMMANDS = (
     Command(
         "train links",
         lambda inputs, place: [
-            *("train", "--graph", str(inputs / "shop.npz"), "--task", "link", "--link", "buys", "--model", "fast_gtn"),
+            *("train", "--graph", str(inputs / "shop.npz"), *LINK, "--model", "fast_gtn"),
             *("--out", str(place / "run"), "--resume", "--runs", "2", *QUICK, "--set", "model.hidden=8"),
         ],
         run_results,
@@ -137,7 +160,15 @@ COMMANDS = (
     Command(
         "tune",
         lambda inputs, place: ["tune", "--graph", str(inputs / "g.npz"), "--out", str(place / "search"), *TUNE],
+        search_results,
         ended_trials,
+    ),
+    Command(
+        "tune links",
+        lambda inputs, place: [
+            *("tune", "--graph", str(inputs / "shop.npz"), *LINK, "--out", str(place / "search"), *LINK_TUNE),
+        ],
+        search_results,
         ended_trials,
     ),
     Command(

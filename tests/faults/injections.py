@@ -15,8 +15,8 @@ import torch
 from faults.commands import COMMANDS, Command, make_inputs, require_whole
 from faults.processes import ABORTED, CLEAN, MISTAKE, Process, Trouble, read_only, start
 
+from fastgtn.leftovers import OLD_SECONDS, PARTIAL
 from fastgtn.relations import RelationStack
-from fastgtn.runs.files import OLD_SECONDS, PARTIAL
 
 SIGNALS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
 ENDS = {"kill -9": (-signal.SIGKILL,), "SIGTERM": (-signal.SIGTERM,), "Ctrl-C": (*ABORTED, -signal.SIGINT)}
@@ -44,10 +44,10 @@ class Faults:
         self.command, self.folder = command, folder
         self.inputs, self.whole = folder / "inputs", folder / f"whole {command.name}"
         self.counts: Counter[str] = Counter()
-        self.differing_bits = self.lost_results = 0
+        self.harm: Counter[str] = Counter()
         self.whole.mkdir()
         modules = folder / "modules"
-        start(command.argv(self.inputs, self.whole), modules=modules).end().require(CLEAN, fault="nothing")
+        self._start(self.whole, modules=modules).end().require(CLEAN, fault="nothing")
         self.expected = command.results(self.whole)
         if not self.expected:
             raise Trouble(f"{command.name} has no results")
@@ -168,11 +168,11 @@ class Faults:
             self.seconds *= 0.95
         after = self.command.finished(place)
         if lost := [name for name in before if after.get(name) != before[name]]:
-            self.lost_results += len(lost)
+            self.harm["lost results"] += len(lost)
             raise Trouble(f"after {fault}, {self.command.name} has lost {lost}")
         if (results := self.command.results(place)) != self.expected:
             changed = [name for name in {**results, **self.expected} if results.get(name) != self.expected.get(name)]
-            self.differing_bits += len(changed)
+            self.harm["differing files"] += len(changed)
             raise Trouble(f"after {fault}, the result of {self.command.name} differs: {changed}")
         if left := [path.name for path in place.rglob("*") if PARTIAL.fullmatch(path.name) or ".worker" in path.name]:
             raise Trouble(f"after {fault}, {self.command.name} leaves {left}")
@@ -182,9 +182,16 @@ class Faults:
             start(words).end().require(CLEAN, MISTAKE, fault=f"{words[0]} after {fault}")
 
     def _start(
-        self, place: Path, *, disk: int | None = None, is_bound: bool = False, extra: tuple[str, ...] = ()
+        self,
+        place: Path,
+        *,
+        extra: tuple[str, ...] = (),
+        disk: int | None = None,
+        is_bound: bool = False,
+        modules: Path | None = None,
     ) -> Process:
-        return start([*self.command.argv(self.inputs, place), *extra], disk=disk, is_bound=is_bound)
+        words = [*self.command.argv(self.inputs, place), *extra]
+        return start(words, program=self.command.program, disk=disk, is_bound=is_bound, modules=modules)
 
     def _place(self) -> Path:
         place = self.folder / "hurt"

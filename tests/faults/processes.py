@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,11 +92,17 @@ class Process:
 
 
 def start(
-    argv: Sequence[str], *, disk: int | None = None, is_bound: bool = False, modules: Path | None = None
+    argv: Sequence[str],
+    *,
+    program: Callable[[], object] = main,
+    disk: int | None = None,
+    is_bound: bool = False,
+    modules: Path | None = None,
 ) -> Process:
     """Start a command.
 
     Args:
+        program: What runs with these words as `sys.argv`.
         disk: Bytes beyond which no file may grow, as on a full disk.
         is_bound: Permissions of files hold even for root.
         modules: A file that receives the names of all modules that the command has imported.
@@ -108,7 +114,7 @@ def start(
     if pid == 0:
         code = FOREIGN
         try:
-            code = _command(argv, write, disk, is_bound)
+            code = _command(argv, program, write, disk, is_bound)
             if modules is not None:
                 modules.write_text("\n".join(sys.modules))
         except KeyboardInterrupt:
@@ -136,7 +142,7 @@ def read_only(folder: Path) -> Iterator[None]:
             path.chmod(mode)
 
 
-def _command(argv: Sequence[str], output: int, disk: int | None, is_bound: bool) -> int:
+def _command(argv: Sequence[str], program: Callable[[], object], output: int, disk: int | None, is_bound: bool) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -149,7 +155,7 @@ def _command(argv: Sequence[str], output: int, disk: int | None, is_bound: bool)
         _give_up_privileges()
     sys.argv = ["fastgtn", *argv]
     try:
-        main()
+        program()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:

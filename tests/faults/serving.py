@@ -50,7 +50,7 @@ class Requests:
         if random.random() < 0.02 and self._send(good, patience=60) != 200:
             raise Trouble(f"a good request is refused after {text!r}")
 
-    def _send(self, text: bytes, patience: float = 0.3) -> int:
+    def _send(self, text: bytes, patience: float = 0.05) -> int:
         """The status of the answer; 0 if the server hung up without one."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             answer = b""
@@ -71,7 +71,7 @@ class ServeFaults:
         self.run = folder / "inputs" / "run"
         self.command = Command("serve", lambda _, __: [], self.results, self.results)
         self.counts: Counter[str] = Counter()
-        self.differing_bits = self.lost_results = 0
+        self.harm: Counter[str] = Counter()
         self.body = good_body(self.run)
         started = time.monotonic()
         self.files = self.results(folder)
@@ -92,13 +92,13 @@ class ServeFaults:
         self.counts[name] += process.signal(SIGNALS[name], after=random.random() * self.seconds)
         process.end().require(*ENDS[name], fault=f"{name} to serve")
         if self.results(self.run) != self.files:
-            self.lost_results += 1
+            self.harm["lost results"] += 1
             raise Trouble(f"{name} to serve changes the run")
         started = time.monotonic()
         answer = self._asked()
         self.seconds = time.monotonic() - started
         if answer != self.expected:
-            self.differing_bits += 1
+            self.harm["differing files"] += 1
             raise Trouble(f"after {name}, serve gives other answers")
 
     def _asked(self) -> Any:

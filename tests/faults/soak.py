@@ -1,173 +1,206 @@
 """Faults and bad inputs for as long as one likes; the counts are for docs/reliability.md.
 
 OMP_NUM_THREADS=1 PYTHONPATH=.:tests python tests/faults/soak.py --minutes 60
+
+Two workers run side by side: one tries bad inputs, the other injects faults. Each stores its counts after every step.
+An interrupted soak that is started again continues with them.
 """
 
 import argparse
+import gc
 import os
-import resource
 import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
+from faults.counts import Counts, fingerprint, tables
 from faults.doors import file_doors
 from faults.folder_doors import SearchFolder, StoredFolder
+from faults.fuzzing import fuzz
 from faults.injections import Faults, all_faults
 from faults.processes import Trouble
 from faults.serving import Requests, ServeFaults
 from faults.value_doors import ValueDoor, value_doors
 
-SECONDS = 20  # processor time after which one input counts as a hang
-MEGABYTES = 4096  # memory beyond which a bad input counts as a crash
 MEMORY = Path("/dev/shm")  # files in memory: a disk would be waited for most of the time
-KEYS = ("read", "refused", "foreign", "crash")
-DOORS: dict[str, Any] = file_doors() | value_doors()
+QUICK = 1500  # inputs per second from which on a door gets the full time; slower ones get less, at least a quarter
+TIMES = 3  # how often a fault is injected into a command that is quicker than half of the others
+
+Injection = tuple[Faults | ServeFaults, str]
 
 
-def fuzz(name: str, seed: int, seconds: float) -> Counter[str]:
-    """Attempts on one door in a child, so that a crash in C is counted and does not end the soak."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os._exit(_fuzz_child(name, seed, seconds, write))
-    os.close(write)
-    with os.fdopen(read, errors="replace") as pipe:
-        lines = pipe.read().split("\n")
-    _, status = os.waitpid(pid, 0)
-    ended = Counter(line for line in lines if line in KEYS)
-    for line in lines:
-        if line.startswith("!"):
-            tell(f"{name}, seed {seed}: {line[1:]}")
-    if os.WIFSIGNALED(status):
-        ended["crash"] += 1
-        tell(f"{name}, seed {seed}: attempt {sum(ended.values())} ends the process with signal {os.WTERMSIG(status)}")
-    return ended
+@dataclass(frozen=True)
+class Worker:
+    """One half of a soak: its counts, the file that keeps them, and when it has done enough."""
+
+    file: Path
+    counts: Counts
+    seconds: float
+    least: int
+
+    def run(self, names: list[Any], step: Callable[[Any], None]) -> None:
+        """Whole rounds of all names, until the time is over and there are enough counts."""
+        parent = os.getppid()
+        while self.counts.steps % len(names) or self.counts.seconds < self.seconds or self.counts.total < self.least:
+            started = time.monotonic()
+            step(names[self.counts.steps % len(names)])
+            self.counts.steps += 1
+            self.counts.seconds += time.monotonic() - started
+            self.counts.store(self.file)
+            if os.getppid() != parent:  # the soak was killed
+                return
+
+    def note(self, line: str) -> None:
+        """Keep a failure, and say it at once: a soak is watched."""
+        self.counts.troubles.append(line.replace("\n", " "))
+        sys.stdout.write(self.counts.troubles[-1] + "\n")
+        sys.stdout.flush()
 
 
-def _fuzz_child(name: str, seed: int, seconds: float, write: int) -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the server's log
-    door, random = DOORS[name], Random(seed)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + (MEGABYTES << 20),) * 2)
-    with tempfile.TemporaryDirectory() as folder, os.fdopen(write, "w") as pipe:
-        end, latest, number = time.process_time() + seconds, time.monotonic() + 20 * seconds, 0
-        while (time.process_time() < end and time.monotonic() < latest) or number < 3:
-            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+def try_inputs(worker: Worker, doors: dict[str, Any], seed: int, seconds: float) -> None:
+    """Bad inputs for one door after the other."""
+    counts = worker.counts
+
+    def step(name: str) -> None:
+        tried = counts.table.setdefault(name, Counter())
+        rate = tried.total() / counts.spent[name] if counts.spent.get(name) else 0
+        label = f"{name}, seed {seed}/{counts.steps}"
+        fuzzed = fuzz(doors[name], label, seconds * min(max(rate / QUICK, 0.25), 1))
+        tried.update(fuzzed.ends)
+        counts.spent[name] = counts.spent.get(name, 0.0) + fuzzed.seconds
+        for line in fuzzed.notes:
+            worker.note(f"{label}: {line}")
+
+    worker.run(list(doors), step)
+
+
+def inject_faults(worker: Worker, injections: list[Injection], seed: int) -> None:
+    """Every kind of fault for one command after the other."""
+    counts, commands = worker.counts, [faults for faults, _ in injections]
+    for faults in commands:
+        faults.counts = counts.table.setdefault(faults.command.name, Counter())
+        faults.harm = counts.harm
+
+    def step(injection: Injection) -> None:
+        faults, kind = injection
+        random = Random(f"{seed}/{counts.steps}")
+        usual = median({each.command.name: each.seconds for each in commands}.values())
+        is_quick = faults.seconds <= usual and kind != "kill_worker"
+        for _ in range(TIMES if is_quick else 1):
             try:
-                pipe.write(door.attempt(random, Path(folder)) + "\n")
-            except Exception:
-                last = traceback.format_exc().strip().splitlines()
-                pipe.write(f"foreign\n!attempt {number}: {last[-1]} ({last[-3].strip() if len(last) > 2 else ''})\n")
-            pipe.flush()
-            number += 1
-        signal.setitimer(signal.ITIMER_PROF, 0)
-    return 0
+                getattr(faults, kind)(random)
+            except Trouble as trouble:
+                counts.harm["not survived"] += 1
+                worker.note(f"seed {seed}/{counts.steps}, {kind}: {trouble}")
+
+    worker.run(injections, step)
 
 
-def make_folders(folder: Path) -> None:
+def all_injections(commands: list[Faults | ServeFaults]) -> list[Injection]:
+    """Each command with each kind of fault that can happen to it."""
+    kinds = {faults.command.name: ["interrupt"] for faults in commands}
+    for faults in commands:
+        if isinstance(faults, Faults):
+            kinds[faults.command.name] += ["fill_disk", "forbid_writing", "damage_file", "two_at_once"]
+    if "bench" in kinds:
+        kinds["bench"].append("kill_worker")
+    return [(faults, kind) for faults in commands for kind in kinds[faults.command.name]]
+
+
+def make_folders(folder: Path, doors: dict[str, Any]) -> None:
     """What the doors of folders damage, made once by other processes: this one must start no thread."""
-    for number, door in enumerate(DOORS.values()):
+    for number, door in enumerate(doors.values()):
         use = getattr(door, "use", None)
         if isinstance(use, StoredFolder | SearchFolder):
             place = folder / f"door-{number}" / "run"
             place.parent.mkdir()
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    use.make(place)
-                finally:
-                    os._exit(0)
-            os.waitpid(pid, 0)
+            os.waitpid(fork(lambda use=use, place=place: use.make(place)), 0)
             use.remember(place)
 
 
-def tell(line: str) -> None:
-    """Say what happened at once: a soak is watched."""
-    sys.stdout.write(line.replace("\n", " ") + "\n")
-    sys.stdout.flush()
-
-
-def hurt(faults: Faults | ServeFaults, random: Random, round_number: int) -> int:
-    """One fault of each kind; how many were not survived."""
-    kinds = [faults.interrupt]
-    if isinstance(faults, Faults):
-        kinds += [faults.fill_disk, faults.forbid_writing, faults.damage_file, faults.two_at_once]
-        if faults.command.name == "bench" and round_number % 4 == 0:
-            kinds.append(faults.kill_worker)
-    troubles = 0
-    for inject in kinds:
+def fork(work: Callable[[], object]) -> int:
+    """Run something in a child; its exit code is 1 if that fails."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # only the soak itself tidies up after this signal
         try:
-            inject(random)
-        except Trouble as trouble:
-            troubles += 1
-            tell(f"TROUBLE: {trouble}")
-    return troubles
+            work()
+            code = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid
 
 
 def main() -> None:
-    """Alternate between faults and bad inputs until the time is over, then print the counts; exit code 1 on trouble."""
+    """Run both workers, then print the counts; exit code 1 if anything failed, 3 if the soak was interrupted."""
+    options = _options()
+    options.state.mkdir(parents=True, exist_ok=True)
+    files, source = [options.state / f"{name}.json" for name in ("inputs", "faults")], fingerprint()
+    least = (options.inputs, options.faults)
+    inputs, faults = (
+        Worker(file, Counts.load(file, source), 60 * options.minutes, count)
+        for file, count in zip(files, least, strict=True)
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        tempfile.tempdir = name
+        doors: dict[str, Any] = file_doors() | value_doors()
+        commands: list[Faults | ServeFaults] = [*all_faults(Path(name)), ServeFaults(Path(name))]
+        doors["requests to the server"] = ValueDoor(Requests(Path(name) / "inputs" / "run"))
+        make_folders(Path(name), doors)
+        gc.freeze()  # a collection in a child would copy the memory that it shares with this process
+        workers = [
+            fork(lambda: try_inputs(inputs, doors, options.seed, options.seconds)),
+            fork(lambda: inject_faults(faults, all_injections(commands), options.seed)),
+        ]
+        is_whole = _wait(workers)
+    done = [Counts.load(file, source) for file in files]
+    (options.state / "counts.md").write_text(text := tables(*done))
+    sys.stdout.write(text)
+    if not is_whole:
+        sys.exit(3)
+    for file in files:
+        file.unlink()  # the next soak begins at zero
+    sys.exit(0 if all(counts.is_clean for counts in done) else 1)
+
+
+def _wait(workers: list[int]) -> bool:
+    """Whether both workers came to their end; they end with this process in any case."""
+    left = set(workers)
+    try:
+        codes = []
+        while left:
+            pid, status = os.wait()
+            left.discard(pid)
+            codes.append(status)
+        return not any(codes)
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGTERM)
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--minutes", type=float, default=60, help="in all, also over several starts")
     parser.add_argument("--inputs", type=int, default=0, help="go on until this many bad inputs were tried")
     parser.add_argument("--faults", type=int, default=0, help="go on until this many faults were injected")
-    parser.add_argument("--seconds", type=float, default=1.0, help="processor time for each door and round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="processor time for each door and round")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=MEMORY if MEMORY.is_dir() else None, help="for all files")
-    parser.add_argument("--counts", type=Path, help="write the counts to this file after every round")
-    options = parser.parse_args()
-    tempfile.tempdir = None if options.folder is None else str(options.folder)
-    random = Random(options.seed)
-    troubles, round_number, began, text = 0, 0, time.monotonic(), "no time for a round\n"
-    with tempfile.TemporaryDirectory() as folder:
-        commands: list[Faults | ServeFaults] = [*all_faults(Path(folder)), ServeFaults(Path(folder))]
-        DOORS["requests to the server"] = ValueDoor(Requests(Path(folder) / "inputs" / "run"))
-        make_folders(Path(folder))
-        inputs: dict[str, Counter[str]] = {name: Counter() for name in DOORS}
-        while (
-            time.monotonic() - began < 60 * options.minutes
-            or sum(map(Counter.total, inputs.values())) < options.inputs
-            or sum(faults.counts.total() for faults in commands) < options.faults
-        ):
-            for name, counts in inputs.items():
-                slow = 0 < sum(counts.values()) < 1000 * options.seconds  # doors that open slowly get less time
-                counts.update(fuzz(name, options.seed + round_number, options.seconds / (4 if slow else 1)))
-            for faults in commands:
-                for _ in range(2 if faults.seconds <= median(each.seconds for each in commands) else 1):
-                    troubles += hurt(faults, random, round_number)
-            round_number += 1
-            text = table(inputs, commands, troubles, (time.monotonic() - began) / 60)
-            if options.counts is not None:
-                options.counts.write_text(text)
-    sys.stdout.write(text)
-    total = sum(inputs.values(), Counter())
-    sys.exit(1 if troubles or total["foreign"] or total["crash"] else 0)
-
-
-def table(inputs: dict[str, Counter[str]], commands: list[Faults | ServeFaults], troubles: int, minutes: float) -> str:
-    """The counts as they stand in docs/reliability.md."""
-    lines = ["| door | tried | read | refused | other errors | crashes |", "|---|---|---|---|---|---|"]
-    total: Counter[str] = sum(inputs.values(), Counter())
-    for name, counts in [*inputs.items(), ("**all**", total)]:
-        shown = " | ".join(f"{counts[key]:,}" for key in KEYS)
-        lines.append(f"| {name} | {sum(counts.values()):,} | {shown} |")
-    kinds = sorted({kind for faults in commands for kind in faults.counts})
-    lines += ["", f"| fault | {' | '.join(f.command.name for f in commands)} | all |"]
-    lines.append("|---" * (len(commands) + 2) + "|")
-    for kind in kinds:
-        row = [faults.counts[kind] for faults in commands]
-        lines.append(f"| {kind} | {' | '.join(f'{count:,}' for count in row)} | {sum(row):,} |")
-    sums = [sum(faults.counts.values()) for faults in commands]
-    lines.append(f"| **all** | {' | '.join(f'{count:,}' for count in sums)} | {sum(sums):,} |")
-    lost, bits = (sum(getattr(f, name) for f in commands) for name in ("lost_results", "differing_bits"))
-    lines += ["", f"{minutes:.0f} minutes. Not survived: {troubles}; lost results: {lost}; differing files: {bits}."]
-    return "\n".join(lines) + "\n"
+    parser.add_argument("--state", type=Path, default=Path("build/soak"), help="the counts so far, and counts.md")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 from fastgtn.cli import app
 from fastgtn.data import NodeTask, archive
 from fastgtn.errors import InputError
+from fastgtn.leftovers import OLD_SECONDS, sweep
 from fastgtn.runs import load_run, train
 from fastgtn.runs.checkpoint import FORMAT, read_tensors
-from fastgtn.runs.files import OLD_SECONDS, alone_in, sweep, write_text, write_whole
+from fastgtn.runs.files import alone_in, write_text, write_whole
 from fastgtn.runs.train import Listener, stored_config
 from fastgtn.training.loop import State
 from fastgtn.tuning.search import tune
@@ -88,7 +89,7 @@ def test_a_graph_archive_does_not_follow_links(
     archive.write(tmp_path / "graph.npz", *academic, overwrite=True)
     assert archive.read(tmp_path / "graph.npz")[0]["author"].num_nodes == 90
     monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
-    (tmp_path / ".other.npz.guessed.partial").symlink_to(treasure)
+    (tmp_path / ".other.guessed.partial.npz").symlink_to(treasure)
     with pytest.raises(FileExistsError):
         archive.write(tmp_path / "other.npz", *academic)
     assert treasure.read_text() == "mine"

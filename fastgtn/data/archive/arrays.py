@@ -4,7 +4,6 @@ The same arrays always give the same bytes. Files are written under a temporary 
 """
 
 import os
-import secrets
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from fastgtn.errors import InputError, check_regular
+from fastgtn.leftovers import OLD_SECONDS, sweep, temporary_name
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -111,7 +111,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Array], *, overwrite: bo
     for name, array in arrays.items():
         if array.dtype.kind not in ALLOWED_KINDS:
             raise InputError(f'array "{name}" has type {array.dtype}; only numbers and text can be stored.')
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")  # nobody can have put a link there
+    partial = temporary_name(path)
     try:
         if path.suffix == ".npz":
             _write_zip(partial, arrays)
@@ -119,6 +119,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Array], *, overwrite: bo
         else:
             _write_folder(partial, arrays)
             _replace_folder(partial, path)
+        sweep(path.parent, stem=path.stem, older_than=OLD_SECONDS)
     finally:
         if partial.is_dir():
             shutil.rmtree(partial)
@@ -243,7 +244,7 @@ def _replace_folder(new: Path, path: Path) -> None:
         return
     if not (path / "num_nodes.npy").is_file() or any(file.suffix != ".npy" for file in path.iterdir()):
         raise InputError(f"{path} is not a graph archive, so it is not overwritten: choose another name.")
-    old = path.with_name(f".{path.name}.{secrets.token_hex(8)}.old")
+    old = temporary_name(path)  # it is swept if this process is killed before it deletes it
     path.rename(old)
     new.rename(path)
     shutil.rmtree(old)
