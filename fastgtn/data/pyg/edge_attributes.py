@@ -14,7 +14,8 @@ from fastgtn.data.moments import moments_of
 from fastgtn.data.pyg.graph import as_hetero
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.edge_features import grouped
-from fastgtn.data.tables.encoding import ColumnEncoding, apply_summaries, fit_summaries
+from fastgtn.data.tables.encoders.fitting import apply_summaries, fit_summaries
+from fastgtn.data.tables.encoding import ColumnEncoding
 from fastgtn.data.tables.times import Horizon
 from fastgtn.errors import InputError
 from fastgtn.relations.schema import Relation

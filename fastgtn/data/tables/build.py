@@ -16,15 +16,8 @@ from torch_geometric.data import HeteroData
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import AsOf, GraphConfig, LinkTable, NodeTable, RelationTable, Task, read_config
 from fastgtn.data.tables.encoders import Encoded
-from fastgtn.data.tables.encoding import (
-    Encoding,
-    TypeEncoding,
-    apply_columns,
-    apply_summaries,
-    fit_columns,
-    fit_summaries,
-    joined,
-)
+from fastgtn.data.tables.encoders.fitting import apply_columns, apply_summaries, fit_columns, fit_summaries, joined
+from fastgtn.data.tables.encoding import Encoding, TypeEncoding
 from fastgtn.data.tables.ids import NodeIds, node_ids
 from fastgtn.data.tables.problems import Problems
 from fastgtn.data.tables.relations import EdgeRows, SplitEncoding, fit_split, parts_of, rows_where, weights_of

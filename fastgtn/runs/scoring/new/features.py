@@ -9,7 +9,8 @@ from torch import Tensor
 
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.edge_features import summaries
-from fastgtn.data.tables.encoding import Encoding, apply_columns, apply_summaries, joined
+from fastgtn.data.tables.encoders.fitting import apply_columns, apply_summaries, joined
+from fastgtn.data.tables.encoding import Encoding
 from fastgtn.data.tables.problems import Problems
 from fastgtn.data.tables.times import Clock
 from fastgtn.errors import InputError, nearest

@@ -1,0 +1,133 @@
+"""Fit encoders to the columns of tables, and apply fitted ones to new tables."""
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from torch import Tensor
+
+from fastgtn.data.feature_matrix import feature_tensor, laid_out_tensor
+from fastgtn.data.tables import columns as table_columns
+from fastgtn.data.tables.columns import Array
+from fastgtn.data.tables.config import Feature
+from fastgtn.data.tables.edge_features import is_total
+from fastgtn.data.tables.encoders import Encoded, fit_encoder
+from fastgtn.data.tables.encoders.kinds import infer_kind
+from fastgtn.data.tables.encoding import ColumnEncoding, StoredAs
+from fastgtn.data.tables.problems import Problems
+
+
+def fit_columns(
+    table: pa.Table, columns: Mapping[str, Feature], problems: Problems, *, where: str
+) -> tuple[tuple[ColumnEncoding, ...], list[Encoded]]:
+    """Fit an encoder to every feature column of a table, and encode the table with them."""
+    fitted, encoded = [], []
+    for name, feature in columns.items():
+        what = f'[{where}]: feature column "{name}"'
+        with problems.collected():
+            kind, why = (feature.kind, "stated") if feature.kind else infer_kind(name, table[name], what)
+            encoder = fit_encoder(table[name], feature.model_copy(update={"kind": kind}), what)
+            block = encoder.encode(table[name], what)
+            if getattr(encoder, "is_log", False):
+                why += ", logarithm: a long tail" if feature.log is None else ", logarithm"
+            fitted.append(
+                ColumnEncoding(
+                    column=name, stored_as=stored_as(table[name]), why=why, missing=block.missing, encoder=encoder
+                )
+            )
+            encoded.append(block)
+            if block.missing and kind == "number" and feature.fill is None:
+                warnings.warn(
+                    f"{what}: {block.missing:,} of {table.num_rows:,} values are missing; they take the median, and a "
+                    f'column "{name}=missing" says where (fill = "median", "mean" or a number settles it).',
+                    stacklevel=2,
+                )
+    return tuple(fitted), encoded
+
+
+def fit_summaries(found: Mapping[str, Mapping[str, Array]], *, where: str) -> list[tuple[ColumnEncoding, Encoded]]:
+    """Encoders for summaries, by relation and column: nodes without rows get 0 for totals, else the median."""
+    fitted = []
+    for relation, columns in found.items():
+        for name, values in columns.items():
+            what = f'[{where}]: summary "{relation}.{name}"'
+            column = pa.chunked_array([pa.array(values, from_pandas=True)])
+            if column.null_count == len(column):
+                continue
+            encoder = fit_encoder(column, Feature(kind="number", fill=0.0 if is_total(name) else "median"), what)
+            encoded = encoder.encode(column, what)
+            why = "summary of edges" + (", logarithm: a long tail" if getattr(encoder, "is_log", False) else "")
+            each = ColumnEncoding(
+                column=f"{relation}.{name}",
+                stored_as="number",
+                why=why,
+                missing=encoded.missing,
+                encoder=encoder,
+                relation=relation,
+            )
+            fitted.append((each, encoded))
+    return fitted
+
+
+def apply_summaries(
+    columns: tuple[ColumnEncoding, ...], found: Mapping[str, Mapping[str, Array]], num_nodes: int, *, where: str
+) -> list[Encoded]:
+    """The summaries of new edges with encoders that were fitted on others; a relation without rows counts zero."""
+    encoded = []
+    for column in columns:
+        assert column.relation is not None
+        name = column.column.removeprefix(f"{column.relation}.")
+        values = found.get(column.relation, {}).get(name)
+        values = np.full(num_nodes, np.nan) if values is None else values
+        array = pa.chunked_array([pa.array(values, from_pandas=True)])
+        encoded.append(column.encoder.encode(array, f'[{where}]: summary "{column.column}"'))
+    return encoded
+
+
+def apply_columns(
+    table: pa.Table, columns: tuple[ColumnEncoding, ...], problems: Problems, *, where: str
+) -> list[Encoded]:
+    """Encode the columns of new tables with fitted values; a note counts unknown values."""
+    encoded = []
+    for column in columns:
+        what = f'[{where}]: feature column "{column.column}"'
+        with problems.collected():
+            block = column.encoder.encode(table[column.column], what)
+            encoded.append(block)
+            if block.unknown:
+                warnings.warn(
+                    f"{what}: {block.unknown:,} of {table.num_rows:,} rows have a value that the encoding does not "
+                    f'know, such as "{block.example}"; it is encoded as zeros.',
+                    stacklevel=2,
+                )
+            if block.missing and column.encoder.kind == "number" and not column.encoder.has_missing:
+                warnings.warn(
+                    f"{what}: {block.missing:,} of {table.num_rows:,} values are missing, which did not happen in "
+                    f"training; they take the value {column.encoder.fill:g}.",
+                    stacklevel=2,
+                )
+    return encoded
+
+
+def joined(encoded: list[Encoded], *, what: str, is_sparse: bool | None = None) -> Tensor:
+    """The blocks side by side as one feature matrix.
+
+    Args:
+        is_sparse: The layout; None lets the share of zeros decide.
+    """
+    blocks = [each.block for each in encoded]
+    matrix = sp.hstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.hstack(blocks)
+    if is_sparse is None:
+        return feature_tensor(matrix, what=what)
+    return laid_out_tensor(matrix, what=what, is_sparse=is_sparse)
+
+
+def stored_as(column: pa.ChunkedArray) -> StoredAs:
+    """The type of a column in the few words that a CSV reader needs to read it alike again."""
+    if table_columns.is_list(column):
+        return "list"
+    if table_columns.is_text(column):
+        return "text"
+    return "integer" if pa.types.is_integer(column.type) else "number"
