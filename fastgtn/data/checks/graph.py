@@ -33,7 +33,7 @@ def check_graph(graph: HeteroData, labels: Labels | None, *, path_length: int = 
     Args:
         path_length: Length of the longest meta-path to learn; types farther from all targets are reported.
     """
-    findings = [*_duplicate_ids(graph), *_features(graph)]
+    findings = [*_duplicate_ids(graph), *_features(graph), *_differences(graph)]
     dangling = list(_dangling_edges(graph))
     findings += dangling
     if not dangling:  # the other checks follow edges
@@ -82,6 +82,19 @@ def _features(graph: HeteroData) -> Iterator[Finding]:
         if not bool(torch.isfinite(x.values() if x.layout == torch.sparse_csr else x).all()):
             message = f'Features of "{node_type}" contain NaN or infinite numbers.'
             yield Finding("features", "error", message, "Fill or drop the missing values before building the graph.")
+
+
+def _differences(graph: HeteroData) -> Iterator[Finding]:
+    nodes = graph.encoding["nodes"] if "encoding" in graph else {}
+    for node_type, each in nodes.items():
+        names = [column["column"] for column in each["columns"] if column.get("difference")]
+        if names:
+            yield Finding(
+                "dates",
+                "note",
+                f'"{node_type}" has {len(names)} features of days between two dates: {", ".join(names)}.',
+                "Take dates that are known only after the label out of features.",
+            )
 
 
 def _dangling_edges(graph: HeteroData) -> Iterator[Finding]:

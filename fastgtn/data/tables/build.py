@@ -134,7 +134,6 @@ class _Builder:
     def _add_nodes(self, name: str) -> pa.Table:
         nodes, where = self.config.nodes[name], f"nodes.{name}"
         table, ids = self._read_nodes(name)
-        self.ids[name] = ids
         store = self.graph[name]
         store.num_nodes, store.node_id = len(ids), ids.to_numpy()
         time = self.clock.read(table, nodes.time_column, where)
@@ -145,14 +144,15 @@ class _Builder:
             store.node_name = np.array(texts.to_pylist(), dtype=str)
         if self.like is not None:
             self.encodings[name] = known = self.like.nodes[name]
-            own = tuple(column for column in known.columns if column.relation is None)
-            self.encoded[name] = apply_columns(table, own, self.problems, where=where)
-            self.summaries.keep(name, table, own)
+            self.encoded[name] = apply_columns(table, known.own, self.problems, where=where)
+            self.summaries.keep(name, table, known.own)
+            self.ids[name] = ids
             return table
         columns, self.encoded[name] = fit_columns(table, nodes.feature_columns, self.problems, where=where)
         id_type: Literal["integer", "text"] = "integer" if ids.is_integer else "text"
         self.encodings[name] = TypeEncoding(id_type=id_type, is_sparse=False, columns=columns)
         self.summaries.keep(name, table, columns)
+        self.ids[name] = ids  # last: relations are read where both ends are whole
         return table
 
     def _join_features(self, name: str) -> None:
@@ -160,8 +160,7 @@ class _Builder:
         where, known, found = f"nodes.{name}", self.encodings[name], self.summaries.found[name]
         encoded, layout = self.encoded[name], None if self.like is None else known.is_sparse
         if self.like is not None:
-            of_edges = tuple(column for column in known.columns if column.relation is not None)
-            encoded = encoded + apply_summaries(of_edges, found, len(self.ids[name]), where=where)
+            encoded = encoded + apply_summaries(known.of_edges, found, len(self.ids[name]), where=where)
         else:
             fitted = fit_summaries(found, where=where)
             encoded = encoded + [block for _, block in fitted]
@@ -224,15 +223,14 @@ class _Builder:
         """The node table, sorted by id."""
         nodes, where, task = self.config.nodes[name], f"nodes.{name}", self.config.task
         known = None if self.like is None else self.like.nodes[name]
-        own = () if known is None else tuple(column for column in known.columns if column.relation is None)
-        features = list(nodes.feature_columns) if known is None else [column.column for column in own]
+        features = list(nodes.feature_columns) if known is None else [column.column for column in known.in_table]
         columns = [nodes.id, *features, *([nodes.name] if nodes.name else [])]
         columns += [nodes.time_column.column] if nodes.time_column else []
         if task and task.target == name:
             columns += self._task_columns(task, nodes)
         as_written = [nodes.id] if nodes.id not in columns[1:] else []
         if known is not None:  # a CSV file has no types: text must not become a number because all rows look like one
-            as_written += [column.column for column in own if column.stored_as == "text"]
+            as_written += [column.column for column in known.in_table if column.stored_as == "text"]
         table = self.tables.read(nodes, columns, where=where, text=tuple(as_written))
         ids, order = node_ids(
             name,

@@ -1,6 +1,7 @@
 """Columns of an edge table as features of the nodes at both ends: how many, how much, and when for the last time."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,13 +10,13 @@ import pyarrow as pa
 from fastgtn.data.tables import columns as table_columns
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import RelationTable, TimeColumn
-from fastgtn.data.tables.encoders.date import seconds_of
+from fastgtn.data.tables.encoders.date import DAY, looks_like_dates, seconds_of
+from fastgtn.data.tables.encoders.difference import Difference, find_differences, with_differences
 from fastgtn.data.tables.encoders.kinds import infer_kind
 from fastgtn.errors import InputError
 from fastgtn.options import Section
 
 MOST_VALUES = 50  # of a category that is counted value by value
-DAY = 86400.0
 EdgeKind = Literal["number", "category", "date"]
 
 
@@ -27,6 +28,7 @@ class EdgeColumn(Section):
     format: str | None = None
     values: tuple[str, ...] = ()
     latest: float = 0.0
+    difference: Difference | None = None  # for the days between two columns of dates
 
 
 class EdgeEncoding(Section):
@@ -40,6 +42,11 @@ class EdgeEncoding(Section):
     many: Literal["source", "target"] | None = None
     time: str | None = None
     time_format: str | None = None
+
+    @property
+    def in_table(self) -> tuple[EdgeColumn, ...]:
+        """The feature columns that the edge table must have."""
+        return tuple(column for column in self.columns if column.difference is None)
 
     @property
     def time_column(self) -> TimeColumn | None:
@@ -57,10 +64,24 @@ def fit_edges(table: pa.Table, relation: RelationTable, where: str) -> EdgeEncod
             columns.append(fit_column(table[name], name, kind, feature.format, what))
         else:
             raise InputError(f'{what} is of kind "{kind}"; of edges numbers, categories and dates are summarised.')
+    columns += fit_time(table, relation.time_column, columns, where)
+    dates = {column.column: column.format for column in columns if column.kind == "date"}
+    columns += [EdgeColumn(column=d.name, kind="number", difference=d) for d in find_differences(table, dates, where)]
     time = relation.time_column
     if time is None:
         return EdgeEncoding(columns=tuple(columns))
     return EdgeEncoding(columns=tuple(columns), time=time.column, time_format=time.format)
+
+
+def fit_time(
+    table: pa.Table, time: TimeColumn | None, columns: Sequence[EdgeColumn], where: str
+) -> tuple[EdgeColumn, ...]:
+    """The column that says when rows came to be, where it holds dates and is not among the columns yet."""
+    if time is None or time.column in {column.column for column in columns}:
+        return ()
+    values, what = table[time.column], f'[{where}]: time column "{time.column}"'
+    is_date = time.format is not None or looks_like_dates(values)
+    return (fit_column(values, time.column, "date", time.format, what),) if is_date else ()
 
 
 def fit_column(column: pa.ChunkedArray, name: str, kind: EdgeKind, date_format: str | None, what: str) -> EdgeColumn:
@@ -95,6 +116,12 @@ def summaries(
     Args:
         now: From when on days are counted backwards, for each node; by default from the latest date.
     """
+    lacking = [column.column for column in encoding.in_table if column.column not in table.column_names]
+    if lacking:
+        raise InputError(
+            f'[{where}]: the encoding reads the column "{lacking[0]}", which graph.toml does not name here.'
+        )
+    table = with_differences(table, (column.difference for column in encoding.columns), where)
     found: dict[str, Array] = {"count": np.bincount(nodes, minlength=num_nodes).astype(np.float64)}
     for column in encoding.columns:
         values, what = table[column.column], f'[{where}]: feature column "{column.column}"'

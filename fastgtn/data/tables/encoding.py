@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from fastgtn.data.tables.edge_features import EdgeEncoding
 from fastgtn.data.tables.encoders import Encoder
+from fastgtn.data.tables.encoders.difference import Difference
 from fastgtn.data.tables.relations import SplitEncoding
 from fastgtn.data.task import Kind
 from fastgtn.errors import InputError
@@ -26,6 +27,7 @@ class ColumnEncoding(Section):
     missing: int
     encoder: Encoder
     relation: str | None = None  # for a summary of the edges of this relation
+    difference: Difference | None = None  # for the days between two columns of dates
 
     @property
     def names(self) -> list[str]:
@@ -43,6 +45,21 @@ class TypeEncoding(Section):
     @property
     def names(self) -> list[str]:
         return [name for column in self.columns for name in column.names]
+
+    @property
+    def own(self) -> tuple[ColumnEncoding, ...]:
+        """What the node table alone says: its columns, and the days between two of them."""
+        return tuple(column for column in self.columns if column.relation is None)
+
+    @property
+    def in_table(self) -> tuple[ColumnEncoding, ...]:
+        """The columns that the node table must have."""
+        return tuple(column for column in self.own if column.difference is None)
+
+    @property
+    def of_edges(self) -> tuple[ColumnEncoding, ...]:
+        """The summaries of relations."""
+        return tuple(column for column in self.columns if column.relation is not None)
 
 
 class Encoding(Section):

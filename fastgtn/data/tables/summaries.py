@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import End, GraphConfig
-from fastgtn.data.tables.edge_features import EdgeColumn, EdgeEncoding, fit_column, fit_edges, summaries
+from fastgtn.data.tables.edge_features import EdgeColumn, EdgeEncoding, fit_column, fit_edges, fit_time, summaries
+from fastgtn.data.tables.encoders.difference import with_differences
 from fastgtn.data.tables.encoding import ColumnEncoding, Encoding
 from fastgtn.data.tables.relations import EdgeRows
 from fastgtn.data.tables.times import Clock, Horizon
@@ -39,9 +40,11 @@ class Summaries:
 
     def keep(self, node_type: str, table: pa.Table, columns: tuple[ColumnEncoding, ...]) -> None:
         """Remember the feature columns of a node table, whose rows may belong to nodes of another type."""
-        self.columns[node_type] = tuple(column for column in columns if column.relation is None)
-        self.sizes[node_type] = len(table)
-        self.rows[node_type] = table.select([column.column for column in self.columns[node_type]])
+        self.columns[node_type], self.sizes[node_type] = columns, len(table)
+        table = with_differences(table, (column.difference for column in columns), f"nodes.{node_type}")
+        time = self.config.nodes[node_type].time_column
+        names = [*(column.column for column in columns), *([time.column] if time else [])]
+        self.rows[node_type] = table.select(list(dict.fromkeys(names)))
 
     def add(self, name: str, table: pa.Table, edges: EdgeRows, times: Mapping[str, Array]) -> None:
         """Summarise a relation: its own columns to both ends, or the rows of a table to the nodes they belong to.
@@ -50,8 +53,8 @@ class Summaries:
             times: When nodes came to be, for the types that say so.
         """
         relation, where = self.config.relations[name], f"relations.{name}"
-        if relation.feature_columns:
-            known = None if self.like is None else self.like.edges.get(name)
+        known = None if self.like is None else self.like.edges.get(name)
+        if relation.feature_columns or (known is not None and known.many is None):
             self.edges[name] = known or fit_edges(table, relation, where)
             for end, nodes in ((relation.source, edges.source), (relation.target, edges.target)):
                 is_loop = relation.source.type == relation.target.type
@@ -59,17 +62,31 @@ class Summaries:
                 self.found[end.type][title] = self._summarised(name, table, end, nodes, edges.time)
             return
         side = self._many(name, edges, times)
-        if side is None:
-            return
+        if side is not None:
+            self._add_belonging(name, table, edges, times, side)
+
+    def _add_belonging(
+        self, name: str, table: pa.Table, edges: EdgeRows, times: Mapping[str, Array], side: Side
+    ) -> None:
+        """Summarise the nodes of one end, which are rows of their own table, to the one node that each belongs to."""
+        relation = self.config.relations[name]
         ends = {"source": (relation.source, edges.source), "target": (relation.target, edges.target)}
         many, rows = ends.pop(side)
         [(one, nodes)] = ends.values()
-        known = None if self.like is None else self.like.edges[name]
-        self.edges[name] = known or EdgeEncoding(columns=self._fitted(many.type, where), many=side)
+        belonging, when = self.rows[many.type].take(pa.array(rows)), relation.time_column
+        if when is not None and when.column not in belonging.column_names:
+            columns_of = {column: belonging[column] for column in belonging.column_names}
+            belonging = pa.table({**columns_of, when.column: table[when.column]})
+        if self.like is not None:
+            self.edges[name] = self.like.edges[name]
+        else:
+            columns = self._fitted(many.type, f"relations.{name}")
+            columns += fit_time(
+                belonging, when or self.config.nodes[many.type].time_column, columns, f"relations.{name}"
+            )
+            self.edges[name] = EdgeEncoding(columns=columns, many=side)
         moments = edges.time if edges.time is not None else _taken(times.get(many.type), rows)
-        self.found[one.type][name] = self._summarised(
-            name, self.rows[many.type].take(pa.array(rows)), one, nodes, moments
-        )
+        self.found[one.type][name] = self._summarised(name, belonging, one, nodes, moments)
 
     def _summarised(self, name: str, table: pa.Table, end: End, nodes: Array, times: Array | None) -> dict[str, Array]:
         """The summaries of one end, from the rows before the moments of the task."""

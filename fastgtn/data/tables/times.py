@@ -33,7 +33,7 @@ class Clock:
             return seconds_of(values, column.format, what)
         if values.null_count == len(values):
             return np.full(len(values), np.nan)
-        numbers = table_columns.numbers_or_nan(values, what)
+        numbers = table_columns.numbers_or_nan(values, what).copy()  # a tensor must be able to write to it
         self._agree("numbers", what)
         return numbers
 

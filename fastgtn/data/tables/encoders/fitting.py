@@ -1,7 +1,7 @@
 """Fit encoders to the columns of tables, and apply fitted ones to new tables."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,13 @@ from fastgtn.data.tables import columns as table_columns
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import Feature
 from fastgtn.data.tables.edge_features import is_total
-from fastgtn.data.tables.encoders import Encoded, fit_encoder
+from fastgtn.data.tables.encoders import Encoded, Encoder, fit_encoder
+from fastgtn.data.tables.encoders.difference import find_differences
 from fastgtn.data.tables.encoders.kinds import infer_kind
 from fastgtn.data.tables.encoding import ColumnEncoding, StoredAs
 from fastgtn.data.tables.problems import Problems
+
+LONG_TAIL = ", logarithm: a long tail"  # why the logarithm of a number is taken unasked
 
 
 def fit_columns(
@@ -30,8 +33,8 @@ def fit_columns(
             kind, why = (feature.kind, "stated") if feature.kind else infer_kind(name, table[name], what)
             encoder = fit_encoder(table[name], feature.model_copy(update={"kind": kind}), what)
             block = encoder.encode(table[name], what)
-            if getattr(encoder, "is_log", False):
-                why += ", logarithm: a long tail" if feature.log is None else ", logarithm"
+            if _is_log(encoder):
+                why += LONG_TAIL if feature.log is None else ", logarithm"
             fitted.append(
                 ColumnEncoding(
                     column=name, stored_as=stored_as(table[name]), why=why, missing=block.missing, encoder=encoder
@@ -44,7 +47,30 @@ def fit_columns(
                     f'column "{name}=missing" says where (fill = "median", "mean" or a number settles it).',
                     stacklevel=2,
                 )
-    return tuple(fitted), encoded
+    between = fit_differences(table, fitted, where=where)
+    return (*fitted, *(column for column, _ in between)), encoded + [block for _, block in between]
+
+
+def fit_differences(
+    table: pa.Table, columns: Sequence[ColumnEncoding], *, where: str
+) -> list[tuple[ColumnEncoding, Encoded]]:
+    """Encoders for the days between the date columns of a table."""
+    dates = {column.column: column.encoder.format for column in columns if column.encoder.kind == "date"}
+    fitted = []
+    for pair in find_differences(table, dates, where):
+        what, days = f'[{where}]: "{pair.name}"', pair.days(table, where)
+        encoder = fit_encoder(days, Feature(kind="number"), what)
+        encoded = encoder.encode(days, what)
+        column = ColumnEncoding(
+            column=pair.name,
+            stored_as="number",
+            why="days between two dates" + LONG_TAIL * _is_log(encoder),
+            missing=encoded.missing,
+            encoder=encoder,
+            difference=pair,
+        )
+        fitted.append((column, encoded))
+    return fitted
 
 
 def fit_summaries(found: Mapping[str, Mapping[str, Array]], *, where: str) -> list[tuple[ColumnEncoding, Encoded]]:
@@ -58,7 +84,7 @@ def fit_summaries(found: Mapping[str, Mapping[str, Array]], *, where: str) -> li
                 continue
             encoder = fit_encoder(column, Feature(kind="number", fill=0.0 if is_total(name) else "median"), what)
             encoded = encoder.encode(column, what)
-            why = "summary of edges" + (", logarithm: a long tail" if getattr(encoder, "is_log", False) else "")
+            why = "summary of edges" + LONG_TAIL * _is_log(encoder)
             each = ColumnEncoding(
                 column=f"{relation}.{name}",
                 stored_as="number",
@@ -94,7 +120,8 @@ def apply_columns(
     for column in columns:
         what = f'[{where}]: feature column "{column.column}"'
         with problems.collected():
-            block = column.encoder.encode(table[column.column], what)
+            values = table[column.column] if column.difference is None else column.difference.days(table, where)
+            block = column.encoder.encode(values, what)
             encoded.append(block)
             if block.unknown:
                 warnings.warn(
@@ -131,3 +158,7 @@ def stored_as(column: pa.ChunkedArray) -> StoredAs:
     if table_columns.is_text(column):
         return "text"
     return "integer" if pa.types.is_integer(column.type) else "number"
+
+
+def _is_log(encoder: Encoder) -> bool:
+    return encoder.kind == "number" and encoder.is_log

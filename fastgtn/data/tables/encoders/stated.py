@@ -36,11 +36,12 @@ def kinds_of(encoding: Encoding) -> dict[tuple[str, str], Kinds]:
     """The kinds of the feature columns of node tables and edge tables, by section."""
     found: dict[tuple[str, str], Kinds] = {}
     for name, nodes in encoding.nodes.items():
-        own: Kinds = {c.column: (c.encoder.kind, c.why) for c in nodes.columns if c.relation is None}
+        own: Kinds = {c.column: (c.encoder.kind, c.why) for c in nodes.in_table}
         if own:
             found["nodes", name] = own
     for name, edges in encoding.edges.items():
-        found["relations", name] = {c.column: (c.kind, "column of edges") for c in edges.columns}
+        if edges.many is None:  # else they are columns of nodes
+            found["relations", name] = {c.column: (c.kind, "column of edges") for c in edges.in_table}
     return found
 
 

@@ -190,7 +190,7 @@ class EdgeReader:
             return []
         edges, split = self.encoding.edges.get(key), self.encoding.splits.get(key)
         edges = None if edges is None or edges.many is not None else edges  # those are columns of nodes
-        names = [] if edges is None else [*(c.column for c in edges.columns), *([edges.time] if edges.time else [])]
+        names = [] if edges is None else [*(c.column for c in edges.in_table), *([edges.time] if edges.time else [])]
         return list(dict.fromkeys([*names, *([split.column] if split else [])]))
 
     def _has_weights(self, relation: Relation) -> bool:

@@ -22,8 +22,7 @@ from fastgtn.runs.scoring.new.request import NewNode
 def encoded_features(nodes: Sequence[NewNode], edges: Sequence[EdgeRows], target: str, encoding: Encoding) -> Tensor:
     """The feature matrix of nodes that are given as rows of a table, encoded as in training."""
     known, where = encoding.nodes[target], f"nodes.{target}"
-    own = tuple(column for column in known.columns if column.relation is None)
-    of_edges = tuple(column for column in known.columns if column.relation is not None)
+    own = known.in_table
     rows: list[Mapping[str, object]] = []
     for node in nodes:
         if not isinstance(node.features, dict) and (own or node.features is not None):
@@ -34,10 +33,10 @@ def encoded_features(nodes: Sequence[NewNode], edges: Sequence[EdgeRows], target
     names = [f'node "{node.id}"' for node in nodes]
     table = table_of(rows, stored, names, what=f"features of {target} nodes")
     problems = Problems()
-    encoded = apply_columns(table, own, problems, where=where)
+    encoded = apply_columns(table, known.own, problems, where=where)
     problems.raise_any()
     found = _summaries(edges, target, encoding, len(nodes))
-    encoded += apply_summaries(of_edges, found, len(nodes), where=where)
+    encoded += apply_summaries(known.of_edges, found, len(nodes), where=where)
     return joined(encoded, what=f"[{where}]: features", is_sparse=known.is_sparse)
 
 
