@@ -13,7 +13,7 @@ from fastgtn.config.models import FastGTNOptions, ModelOptions, options_by_name
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
 from fastgtn.nn.inputs.columns import Scaling
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path_model import WEIGHT_DECAYS, MetaPathOptions
 from fastgtn.options import Amount, Count, Free, Rate, Section, Seed, Share, Values, merged, one_of
 
 # a metric, "loss", "last", or "auto" for the main metric of the task
@@ -63,7 +63,7 @@ class FitOptions(Section):
     epochs: Count = 100
     trial_seconds: Amount = 60.0
     learning_rate: Rate = 0.01
-    weight_decay: Amount = 0.001
+    weight_decay: Amount | Literal["auto"] = 0.001
     embedding_weight_decay: Amount = 0.0
     filter_learning_rate: Rate | None = None
     filter_weight_decay: Amount = 0.0
@@ -82,6 +82,11 @@ class FitOptions(Section):
     tensorboard: Annotated[bool, Free()] = False
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Free()] = "auto"
     max_memory_gb: Annotated[Amount, Free()] = 0.0
+
+    @property
+    def decay(self) -> float:
+        """The weight decay; where trials have not decided it, the first value that they try."""
+        return WEIGHT_DECAYS[0] if self.weight_decay == "auto" else self.weight_decay
 
 
 class Config(Section):
@@ -176,7 +181,8 @@ def _model_name(model: Any) -> Any:
 def _explained(error: ErrorDetails, model: Any) -> str:
     """One line for the first mistake, with the full key and the nearest right word."""
     # a key that is a number or "auto" has one more part: which of the two was tried
-    names = [str(part) for part in error["loc"] if part not in ("constrained-int", "literal['auto']")]
+    either = ("constrained-int", "constrained-float", "literal['auto']")
+    names = [str(part) for part in error["loc"] if part not in either]
     chosen = _model_name(model)
     key, value = ".".join(names), error["input"]
     if error["type"] == "union_tag_invalid":

@@ -293,6 +293,7 @@ class FastGTNOptions(MetaPathOptions):
     settings: ClassVar[Values] = {
         "graph": {"normalize": "auto", "empty_rows": "self"},
         "features": {"normalize": "auto"},
+        "fit": {"weight_decay": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("row", "log", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {
@@ -312,7 +313,7 @@ class FastGTNOptions(MetaPathOptions):
     name: Literal["fast_gtn"] = "fast_gtn"
     path_length: Annotated[Layers | Literal["auto"], Choice(("auto", 1, 2, 3, 4))] = "auto"
     num_layers: Annotated[Layers, Choice((1, 2))]
-    gamma: Annotated[Amount, Numbers(0.0, 1.0, step=0.1)]
+    gamma: Annotated[Amount | Literal["auto"], Numbers(0.0, 1.0, step=0.1)] = "auto"
 
     @property
     def label(self) -> str:

@@ -191,7 +191,11 @@ class GTN(MetaPathModel):
 class GTNOptions(MetaPathOptions):
     """The keys of GTN, which divides by degrees itself. Normalised rows give each hop of a path the same say."""
 
-    settings: ClassVar[Values] = {"graph": {"normalize": "auto"}, "features": {"normalize": "auto"}}
+    settings: ClassVar[Values] = {
+        "graph": {"normalize": "auto"},
+        "features": {"normalize": "auto"},
+        "fit": {"weight_decay": "auto"},
+    }
     normalizations: ClassVar[tuple[str, ...]] = ("none", "row", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {
         "paper": merged(PAPER, {"graph": {"normalize": "none"}, "model": {"gamma": 1.0}}),
@@ -200,7 +204,7 @@ class GTNOptions(MetaPathOptions):
 
     name: Literal["gtn"]
     path_length: Annotated[Layers | Literal["auto"], Choice(("auto", 2, 3, 4))] = "auto"
-    gamma: Annotated[Amount, Numbers(0.0, 2.0, step=0.1)]
+    gamma: Annotated[Amount | Literal["auto"], Numbers(0.0, 2.0, step=0.1)] = "auto"
 
     @model_validator(mode="after")
     def _non_local_is_of_fast_gtn(self) -> Self:

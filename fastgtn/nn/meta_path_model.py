@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -189,6 +190,7 @@ class MetaPathModel(Backbone):
 
 LARGEST_SCALE = 100.0  # of the messages of a channel
 LONGEST_PATH = 4  # steps that screening looks up to where the path length is "auto"
+WEIGHT_DECAYS = (0.001, 0.01)  # that are tried
 MOST_CHANNELS = 4  # paths that it chooses at most where the number of channels is "auto"
 
 
@@ -205,9 +207,11 @@ class MetaPathOptions(BackboneOptions):
     preset: Preset = "ours"
     path_length: Layers | Literal["auto"] = "auto"
     num_channels: Annotated[Count | Literal["auto"], Choice(("auto", 2, 4))] = "auto"
-    start: Annotated[Literal["auto", "screened", "mixed", "uniform"], Choice(("screened", "mixed", "uniform"))] = "auto"
+    start: Annotated[
+        Literal["auto", "screened", "first", "mixed", "uniform"], Choice(("screened", "first", "mixed", "uniform"))
+    ] = "auto"
     num_layers: Layers
-    gamma: Amount
+    gamma: Amount | Literal["auto"] = "auto"
     aggregate: Annotated[Aggregation, Choice(("concat", "mean"))]
     activation: Activation
     encoder: Annotated[Encoder | Literal["auto"], Choice(("linear", "relu"))] = "auto"
@@ -246,16 +250,20 @@ class MetaPathOptions(BackboneOptions):
     @property
     def most_started(self) -> int:
         """Channels that may start from a screened path; "mixed" leaves one of them uniform."""
-        return {"uniform": 0, "mixed": self.most_channels - 1}.get(self.start, self.most_channels)
+        return {"uniform": 0, "first": 1, "mixed": self.most_channels - 1}.get(self.start, self.most_channels)
 
     def trials(self, num_screened: int) -> dict[str, tuple[Any, ...]]:
-        if not num_screened:
-            return {"model.start": ("uniform",), "model.encoder": ("linear", "relu")}
-        return {"model.start": ("screened", "mixed"), "model.encoder": ("linear", "relu")}
+        starts = {0: ("uniform",), 1: ("screened", "mixed")}.get(num_screened, ("screened", "first", "mixed"))
+        return {
+            "model.start": starts,
+            "model.gamma": (signature(self.module).parameters["gamma"].default, 0.0),
+            "model.encoder": ("linear", "relu"),
+            "fit.weight_decay": WEIGHT_DECAYS,
+        }
 
     def arguments(self) -> Values:
-        chosen = super().arguments()
-        return chosen | {"encoder": "linear"} if self.encoder == "auto" else chosen  # until trials decide it
+        # until trials decide a key, the default of the model holds
+        return {key: value for key, value in super().arguments().items() if value != "auto"}
 
     def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
         if "auto" in (self.path_length, self.num_channels):

@@ -257,7 +257,7 @@ def build_optimizer(model: Predictor, options: FitOptions) -> torch.optim.Optimi
         },
     ]
     fused = next(model.parameters()).device.type in ("cpu", "cuda")
-    return torch.optim.Adam(groups, lr=options.learning_rate, weight_decay=options.weight_decay, fused=fused)
+    return torch.optim.Adam(groups, lr=options.learning_rate, weight_decay=options.decay, fused=fused)
 
 
 def selection_metric(task: NodeTask, options: FitOptions) -> str:

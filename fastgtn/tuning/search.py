@@ -22,7 +22,7 @@ from fastgtn.training.memory import plan_memory
 from fastgtn.training.prepare.decisions import Decisions
 from fastgtn.training.prepare.settle import settle
 from fastgtn.tuning.output import best_config
-from fastgtn.tuning.space import search_space, storable
+from fastgtn.tuning.space import search_space, start_values, storable
 from fastgtn.tuning.trials import AfterEpoch, Budget, Outcome, Trials, TuneListener
 
 
@@ -48,11 +48,11 @@ def tune(
         raise InputError(
             f"{config.dataset} has no labels and splits, so nothing can be learned: add a task to the graph."
         )
+    start = start_values(config)
     space = search_space(config, toml.flat(fixed or {}))
     search = Search(config, graph, without_test(task))
     if space:
         search.check()
-    start = toml.flat(config.model_dump())
     facts = {
         "dataset": name_of(config),
         "model": config.model.label,

@@ -27,9 +27,17 @@ def search_space(config: Config, fixed: Mapping[str, Any]) -> dict[str, BaseDist
         fixed: Keys that the user has set, such as ``{"model.hidden": 64}``.
     """
     ranges = FIT | config.model.ranges()
-    now = toml.flat(config.model_dump())
+    now = start_values(config)
     space = {key: including(values, now[key]) for key, values in ranges.items() if key not in fixed}
     return {key: values for key, values in space.items() if not values.single()}
+
+
+def start_values(config: Config) -> dict[str, Any]:
+    """The values of a config by full key. A number that trials would decide starts with the first value they try."""
+    tried = config.model.trials(1)
+    numbers = {key for key, values in (FIT | config.model.ranges()).items() if isinstance(values, Numbers)}
+    values = toml.flat(config.model_dump())
+    return {key: tried[key][0] if value == "auto" and key in numbers else value for key, value in values.items()}
 
 
 def including(values: Range, value: Any) -> BaseDistribution:

@@ -34,9 +34,10 @@ def test_the_folder_has_all_that_was_promised(graph_file: Path, tmp_path: Path) 
         assert {file.name for file in folder.iterdir()} == names | {"predictions.parquet"}
         stored, asked = fastgtn.Config.from_toml(folder / "config.toml"), config.for_seed(seed)
         assert stored.features.normalize != "auto"
-        assert stored.model_copy(update={"features": asked.features}) == asked.model_copy(
-            update={"model": stored.model, "graph": stored.graph}
-        )
+        assert stored.fit.weight_decay == stored.fit.decay
+        settled = {"model": stored.model, "graph": stored.graph, "features": stored.features}
+        settled["fit"] = asked.fit.model_copy(update={"weight_decay": stored.fit.weight_decay})
+        assert stored == asked.model_copy(update=settled)
         assert len((folder / "history.jsonl").read_text().splitlines()) == 8
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
     assert stored == summary

@@ -151,13 +151,15 @@ def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
     found = stored_decisions(tmp_path / "run")
     assert found is not None
     tried = [trial.values for trial in found.trials]
-    assert tried[0] == {"graph.normalize": "row", "model.start": "screened"}  # the encoder was given
+    usual = {"graph.normalize": "row", "model.start": "screened", "model.gamma": 0.2, "fit.weight_decay": 0.001}
+    assert tried[0] == usual  # the encoder was given
     assert {"mixed", "log"} <= {value for values in tried for value in values.values()}
     best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
     assert found.outcome == best.values
     settled = fastgtn.load_run(tmp_path / "run").config
     assert settled.graph.normalize == found.outcome["graph.normalize"]
     assert settled.model.start == found.outcome["model.start"]
+    assert settled.fit.weight_decay == found.outcome["fit.weight_decay"]
 
 
 @pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
@@ -182,6 +184,26 @@ def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, Nod
     assert filters[:, -1].max() < 2.5 / filters.shape[-1]
     given = Config.of(config.model_dump(), {"model": {"num_channels": 2}})
     assert fastgtn.fit(graph, task, given).filters[0][:, 1].max() < 2.5 / filters.shape[-1]
+
+
+@pytest.mark.trials
+@pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
+def test_own_features_and_further_paths_that_are_noise_are_left_out(model: str) -> None:
+    graph, task = make_random_schema(1011)  # the planted path ends at another node type, and four paths are chosen
+    config = Config.of({"model": {"name": model}, "graph": {"normalize": "row"}})
+    inputs, settled = settle(Inputs.of(graph, config), task, config)
+    assert (settled.model.start, settled.model.gamma, settled.model.num_channels) == ("first", 0.0, 1)
+    assert len(inputs.decisions.screening.chosen) > 1
+    tried = {trial.values["model.gamma"] for trial in inputs.decisions.trials}
+    assert tried == {settled.model.trials(2)["model.gamma"][0], 0.0}
+
+
+def test_a_first_start_gives_other_channels_all_relations(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    values = {"model": {"start": "first", "num_channels": 3}, "fit": {"epochs": 1, "learning_rate": 1e-9}}
+    filters = fastgtn.fit(graph, task, Config.of(SMALL, values)).filters[0]
+    assert filters[:, 0].max(-1).min() > 0.9
+    assert filters[:, 1:].max() < 2.5 / filters.shape[-1]
 
 
 @pytest.mark.trials
