@@ -15,6 +15,7 @@ from fastgtn.options import Choice, Count, Layers, Numbers, Preset, Section, Sha
 
 if TYPE_CHECKING:
     from fastgtn.nn.backbone import Backbone
+    from fastgtn.nn.classifier import NodeClassifier
     from fastgtn.nn.inputs.features import Features
     from fastgtn.relations import Relation
 
@@ -101,12 +102,22 @@ class BackboneOptions(Section):
         known = type(self).model_fields.keys() - {"hidden"}
         return {name: getattr(self, name) for name in signature(self.module).parameters if name in known}
 
-    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
-        """A new model for features and relations like these, with weights drawn from torch's generator."""
+    def classifier(self, features: Features, relations: Sequence[Relation], num_classes: int) -> NodeClassifier:
+        """A new model that computes class scores, with weights drawn from torch's generator."""
+        from fastgtn.nn.classifier import NodeClassifier  # names and titles of models are read without torch
+
+        return NodeClassifier(self.build(features, relations), num_classes, dropout=self.head_dropout)
+
+    def build(self, features: Features, relations: Sequence[Relation], **others: Any) -> Backbone:
+        """A new model that computes representations of features and relations like these.
+
+        Args:
+            others: Arguments of the model that are not keys of this section.
+        """
         places: tuple[Any, ...] = (features, self.hidden)
         if "relations" in signature(self.module).parameters:
             places += (relations,)
-        return self.module(*places, **self.arguments())
+        return self.module(*places, **self.arguments(), **others)
 
 
 _ENTRIES: dict[str, type[BackboneOptions]] = {}

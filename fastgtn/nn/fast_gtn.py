@@ -123,6 +123,7 @@ class FastGTN(MetaPathModel):
         gamma: Share of the node's own features, γ.
         aggregate: How channels are combined, see :class:`ChannelAggregation`.
         encoder: ``"relu"`` adds a ReLU and a second map between the features and the first hop.
+        encoder_features: Width between these two maps; by default d.
         own: Whether a node's own features have a map of their own, or share that of the messages as in the paper.
         rescale: Whether messages of a channel have a factor, see :meth:`rescale`; one until that is called.
         dropout: Dropout on the features before each layer.
@@ -142,6 +143,7 @@ class FastGTN(MetaPathModel):
         aggregate: Aggregation = "mean",
         activation: Activation = "relu",
         encoder: Encoder = "linear",
+        encoder_features: int | None = None,
         own: Own = "separate",
         rescale: bool = True,
         dropout: float = 0.5,
@@ -172,7 +174,10 @@ class FastGTN(MetaPathModel):
             for _ in range(num_layers)
         ]
         self.layers = nn.ModuleList(layers)
-        self._build_encoder(in_features, out_features, num_channels * out_features, encoder, own, rescale=rescale)
+        travelling = num_channels * out_features
+        self._build_encoder(
+            in_features, out_features, travelling, encoder, own, between=encoder_features, rescale=rescale
+        )
         widths = [layer.aggregate.out_features for layer in layers]
         self.linears = nn.ModuleList(RowLinear(w, num_channels * out_features, bias=False) for w in widths[:-1])
         self.out_features = widths[-1]
@@ -184,7 +189,7 @@ class FastGTN(MetaPathModel):
         aggregations = gtn.aggregations()
         model = cls(
             Features.like(gtn.input.widths, gtn.input.embedded),
-            gtn.input.out_features,
+            gtn.encoded_width,
             gtn.relations,
             path_length=gtn.path_length,
             num_channels=gtn.num_channels,
@@ -193,6 +198,7 @@ class FastGTN(MetaPathModel):
             aggregate=aggregations[0].mode,
             activation=aggregations[0].activation,
             encoder=gtn.input.encoder,
+            encoder_features=None if gtn.second is None else gtn.input.out_features,
             own="shared" if gtn.own_input is None else "separate",
             rescale=gtn.scales is not None,
             dropout=gtn.dropout,
@@ -235,7 +241,7 @@ class FastGTN(MetaPathModel):
     @property
     def travelling_width(self) -> int:
         """The input map has a part for each channel."""
-        return self.input.out_features
+        return self.encoded_width
 
     def channel_inputs(self, features: Features) -> Tensor:
         """Each channel has its own part of the input map."""

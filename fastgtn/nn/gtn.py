@@ -49,6 +49,7 @@ class GTN(MetaPathModel):
         num_layers: GNN layers on the learned graph.
         gamma: Weight γ of the self-loops; a node's own share is γ / (1 + γ).
         encoder: ``"relu"`` adds a ReLU and a second map between the features and the learned graph.
+        encoder_features: Width between these two maps; by default d.
         own: Whether a node's own features have a map of their own, or share that of the messages as in the paper.
         rescale: Whether messages of a channel have a factor, see :meth:`rescale`; one until that is called.
     """
@@ -70,6 +71,7 @@ class GTN(MetaPathModel):
         bias: bool = False,
         dropout: float = 0.5,
         encoder: Encoder = "linear",
+        encoder_features: int | None = None,
         own: Own = "separate",
         rescale: bool = True,
         activation: Activation = "relu",
@@ -86,7 +88,9 @@ class GTN(MetaPathModel):
             ChannelAggregation(aggregate, num_channels, out_features, activation=activation) for _ in range(num_layers)
         ]
         self.aggregates = nn.ModuleList(aggregates)
-        self._build_encoder(in_features, out_features, out_features, encoder, own, rescale=rescale)
+        self._build_encoder(
+            in_features, out_features, out_features, encoder, own, between=encoder_features, rescale=rescale
+        )
         widths = [aggregation.out_features for aggregation in aggregates]
         self.linears = nn.ModuleList(RowLinear(w, out_features, bias=False) for w in widths[:-1])
         self.biases = nn.ParameterList(torch.zeros(out_features) for _ in range(num_layers)) if bias else None
@@ -109,7 +113,7 @@ class GTN(MetaPathModel):
     @property
     def travelling_width(self) -> int:
         """All channels share one product XW."""
-        return self.input.out_features * self.num_channels
+        return self.encoded_width * self.num_channels
 
     def channel_inputs(self, features: Features) -> Tensor:
         """Every channel starts from XW, to which the bias of the first layer has been added."""

@@ -13,6 +13,7 @@ from fastgtn.errors import InputError
 from fastgtn.nn.aggregate import Activation, Aggregation, ChannelAggregation
 from fastgtn.nn.backbone import Backbone, reset_children
 from fastgtn.nn.backbone_options import BackboneOptions, Range, counted
+from fastgtn.nn.classifier import NodeClassifier
 from fastgtn.nn.inputs.checks import Graph, Input, as_sizes, plan_hops
 from fastgtn.nn.inputs.encoders import Encoder, InputLinear, Own, OwnLinear
 from fastgtn.nn.inputs.features import Features
@@ -78,6 +79,11 @@ class MetaPathModel(Backbone):
         return z if self.second is None else self.second(z)
 
     @property
+    def encoded_width(self) -> int:
+        """Numbers per node that :meth:`encode` computes."""
+        return self.input.out_features if self.second is None else self.second.out_features
+
+    @property
     def travelling_width(self) -> int:
         """Numbers per node that travel along edges, in all channels."""
         raise NotImplementedError
@@ -121,13 +127,28 @@ class MetaPathModel(Backbone):
         raise NotImplementedError
 
     def _build_encoder(
-        self, in_features: int | Features, hidden: int, out_features: int, encoder: Encoder, own: Own, *, rescale: bool
+        self,
+        in_features: int | Features,
+        width: int,
+        travelling: int,
+        encoder: Encoder,
+        own: Own,
+        *,
+        between: int | None,
+        rescale: bool,
     ) -> None:
-        width = out_features if encoder == "linear" else hidden
+        """The maps before the hops.
+
+        Args:
+            width: Of the representation, d.
+            travelling: Numbers per node that travel along edges.
+            between: Width between the two maps of an encoder that has two; by default d.
+        """
+        between = travelling if encoder == "linear" else between or width
         widths, embedded = as_sizes(in_features)
-        self.input = InputLinear(widths, embedded, width, dropout=self.dropout, encoder=encoder)
-        self.second = None if encoder == "linear" else RowLinear(hidden, out_features, bias=False)
-        self.own_input = OwnLinear(widths, hidden, dropout=self.dropout) if own == "separate" else None
+        self.input = InputLinear(widths, embedded, between, dropout=self.dropout, encoder=encoder)
+        self.second = None if encoder == "linear" else RowLinear(between, travelling, bias=False)
+        self.own_input = OwnLinear(widths, width, dropout=self.dropout) if own == "separate" else None
         self.scales: Tensor | None
         self.register_buffer("scales", torch.ones(self.num_channels) if rescale else None)
 
@@ -214,7 +235,7 @@ class MetaPathOptions(BackboneOptions):
     gamma: Amount | Literal["auto"] = "auto"
     aggregate: Annotated[Aggregation, Choice(("concat", "mean"))]
     activation: Activation
-    encoder: Annotated[Encoder | Literal["auto"], Choice(("linear", "relu"))] = "auto"
+    encoder: Annotated[Encoder | Literal["auto", "scores"], Choice(("linear", "relu", "scores"))] = "auto"
     own: Annotated[Own, Choice(("shared", "separate"))]
     rescale: Annotated[bool, Choice((False, True))]
     bias: bool
@@ -257,7 +278,7 @@ class MetaPathOptions(BackboneOptions):
         return {
             "model.start": starts,
             "model.gamma": (signature(self.module).parameters["gamma"].default, 0.0),
-            "model.encoder": ("linear", "relu"),
+            "model.encoder": ("linear", "relu", "scores"),
             "fit.weight_decay": WEIGHT_DECAYS,
         }
 
@@ -265,13 +286,24 @@ class MetaPathOptions(BackboneOptions):
         # until trials decide a key, the default of the model holds
         return {key: value for key, value in super().arguments().items() if value != "auto"}
 
-    def build(self, features: Features, relations: Sequence[Relation]) -> Backbone:
+    def classifier(self, features: Features, relations: Sequence[Relation], num_classes: int) -> NodeClassifier:
+        if self.encoder != "scores":
+            return super().classifier(features, relations, num_classes)
+        plain = self.model_copy(update={"encoder": "relu", "activation": "none", "hidden": num_classes})
+        return NodeClassifier(plain.build(features, relations, encoder_features=self.hidden), num_classes, direct=True)
+
+    def build(self, features: Features, relations: Sequence[Relation], **others: Any) -> Backbone:
+        if self.encoder == "scores":
+            raise InputError(
+                'with model.encoder = "scores", scores of classes travel along the paths, but representations are '
+                'asked for: take "linear" or "relu".'
+            )
         if "auto" in (self.path_length, self.num_channels):
             raise InputError(
                 'model.path_length and model.num_channels are "auto", which screening has to decide first: call fit, '
                 "or give both as numbers."
             )
-        return super().build(features, relations)
+        return super().build(features, relations, **others)
 
 
 # What the paper's search and the authors' program of 2022 have in common, and what each chose.

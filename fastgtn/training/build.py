@@ -263,4 +263,4 @@ def build_model(
     options: BackboneOptions, features: Features, relations: Sequence[Relation], num_classes: int
 ) -> NodeClassifier:
     """A new model, with weights drawn from torch's generator."""
-    return NodeClassifier(options.build(features, relations), num_classes, dropout=options.head_dropout)
+    return options.classifier(features, relations, num_classes)

@@ -89,7 +89,7 @@ def test_fast_gtn_from_gtn_is_the_same_function(K, layers, aggregate, encoder):
     """On the same row-normalised stack, γ converted; values and gradients of the features."""
     stack = random_stack(7, num_types=2, num_relations=3, max_edges=12).row_normalized()
     options = {"path_length": K, "num_layers": layers, "aggregate": aggregate, "encoder": encoder}
-    model = GTN(5, 4, stack.relations, dropout=0.0, **options, bias=True, gamma=0.7).double()
+    model = GTN(5, 4, stack.relations, dropout=0.0, **options, encoder_features=6, bias=True, gamma=0.7).double()
     with torch.no_grad():
         for bias in model.biases:
             bias.normal_()
