@@ -72,7 +72,7 @@ def test_the_last_map_stays_the_identity_and_a_run_is_the_same_after_loading(nam
 
 def test_what_cannot_have_scores_is_refused():
     stack = random_stack(3, num_types=2, num_relations=3).row_normalized()
-    with pytest.raises(InputError, match='model.aggregate must not be "none"'):
+    with pytest.raises(InputError, match=r'model\.aggregate must not be "none"'):
         built(stack, aggregate="none")
     options = Config.of({"model": VALUES}).model
     with pytest.raises(InputError, match="representations are asked for"):
