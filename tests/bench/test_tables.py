@@ -255,14 +255,15 @@ def test_a_shape_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert "oag-nn" in str(result.exception)
 
 
-def test_class_frequencies_are_corrected_only_on_request(graph_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("extra", "expected"), [([], "none"), (["--label-shift"], "em")])
+def test_class_frequencies_are_corrected_only_on_request(
+    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: list[str], expected: str
+) -> None:
+    asked: list[Plan] = []
+    monkeypatch.setattr("fastgtn.bench.cells.recipe", lambda *_: {"fit": {"label_shift": "em"}})
+    monkeypatch.setattr("fastgtn.bench.cells.run_cells", lambda plans, *_, **__: [asked.append(one) for one in plans])
+    monkeypatch.setattr("fastgtn.bench.nodes.nodes_report", lambda *_, **__: None)
+    monkeypatch.setattr("fastgtn.cli.bench.models.emit", lambda *_, **__: None)
     words = ["bench", "nodes", "--graph", str(graph_file), "--models", "mlp", "--runs", "1", "--out", str(tmp_path)]
-    for extra, expected in ([], "none"), (["--label-shift"], "em"):
-        asked: list[Plan] = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fastgtn.bench.cells.recipe", lambda *_: {"fit": {"label_shift": "em"}})
-            patch.setattr("fastgtn.bench.cells.run_cells", lambda plans, *_, **__: [asked.append(one) for one in plans])
-            patch.setattr("fastgtn.bench.nodes.nodes_report", lambda *_, **__: None)
-            patch.setattr("fastgtn.cli.bench.models.emit", lambda *_, **__: None)
-            assert CliRunner().invoke(app, [*words, *extra]).exit_code == 0
-        assert [one.config.fit.label_shift for one in asked] == [expected]
+    assert CliRunner().invoke(app, [*words, *extra]).exit_code == 0
+    assert [one.config.fit.label_shift for one in asked] == [expected]
