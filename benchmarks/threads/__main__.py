@@ -20,8 +20,8 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from benchmarks.c_kernel import c_steps, compile_kernel
 from benchmarks.graphs import random_stack, stack_of
+from benchmarks.threads.c_kernel import c_steps, compile_kernel
 from fastgtn.bench.measure import interleaved, markdown
 from fastgtn.relations import RelationStack
 from fastgtn.relations.kernels import hop as kernels
@@ -33,7 +33,7 @@ LARGE = {"227k nodes": (227_144, 4_249_598), "1.1M nodes": (1_116_163, 28_427_50
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser("python -m benchmarks.threads", description=__doc__)
     parser.add_argument("graphs", nargs="*", default=["dblp", "acm", "imdb", "blogcatalog", "flickr", "227k nodes"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--busy", type=int, default=0, help="processes that keep the processors busy meanwhile")

@@ -71,7 +71,7 @@ def training_tables(cs: Path, ml: Path, steps: int) -> dict[str, dict[str, Any]]
 
 def _run(words: list[Any], *, threads: int, processes: int = 1) -> dict[str, Any]:
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)] if processes > 1 else []
-    command = [sys.executable, *start, "-m", "benchmarks.large_training", *map(str, words)]
+    command = [sys.executable, *start, "-m", "benchmarks.large.training", *map(str, words)]
     output = subprocess.check_output(command, env=os.environ | {"OMP_NUM_THREADS": str(threads)}, text=True)
     facts: dict[str, Any] = json.loads(output.splitlines()[-1])
     return facts
@@ -117,7 +117,9 @@ def report(table: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.large", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=Path("runs/bench-large"))
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--json", action="store_true")

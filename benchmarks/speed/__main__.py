@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.graphs import random_stack, stack_of
-from benchmarks.other_ways import Coalesced, PerRelation
+from benchmarks.speed.other_ways import Coalesced, PerRelation
 from fastgtn.bench.measure import interleaved, markdown, peak_memory
 from fastgtn.nn.gtn import convolve
 from fastgtn.relations import RelationStack
@@ -225,7 +225,7 @@ _gather_all = kernel(lambda threads, count, *arguments: on_team(_gather, threads
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
     sections = {"propagation": propagation, "gtn": gtn, "non_local": non_local}
     parser.add_argument("sections", nargs="*", default=[*sections, "bandwidth"], help="which tables to print")
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,0 +1,1 @@
+"""Large graphs: the command, and what one of its processes does."""

@@ -1,0 +1,1 @@
+"""Speed and memory beside other ways to compute the same."""

@@ -1,0 +1,1 @@
+"""One thread against two, and a kernel in C beside ours."""
