@@ -1,4 +1,4 @@
-"""`fastgtn` as torchrun starts it; the last process is killed once:  killed_worker.py STEP MARK WORDS…
+"""`fastgtn`, alone or as torchrun starts it; the last process is killed once:  killed_worker.py STEP MARK WORDS…
 
 The kill comes after a number of optimizer steps and not after a time, so it is always in the middle of the training.
 The file MARK says that it happened; there is no such step as 0.
@@ -30,8 +30,8 @@ def kill_at(step: int, mark: Path) -> None:
 
 if __name__ == "__main__":
     step, mark, *words = sys.argv[1:]
-    is_last = int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1
-    if is_last and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    is_last = int(os.environ.get("RANK", "0")) == int(os.environ.get("WORLD_SIZE", "1")) - 1
+    if is_last and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         kill_at(int(step), Path(mark))
     sys.argv = ["fastgtn", *words]
     main()

@@ -80,8 +80,7 @@ def train_command(
             device=device,
             settings=settings,
         )
-        number = 1 if runs is None else runs
-        train_link_model(chosen_link, runs=number, out=out, resume=resume, data_dir=data_dir, as_json=as_json)
+        train_link_model(chosen_link, runs=runs, out=out, resume=resume, data_dir=data_dir, as_json=as_json)
         return
     check_names(config, dataset, graph, model, data_dir)
     given = {"runs": runs, "seed": seed, "device": device, "aim": aim}

@@ -58,6 +58,7 @@ class LinkResult(Judged):
     popularity_val: dict[str, float]
 
     subject = "The meta-paths"
+    reads_features = False
 
     @cached_property
     def _graphs(self) -> dict[Stage, tuple[JoinedPaths, Array]]:

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fastgtn.data.metrics import entitle
 from fastgtn.links.edges import Array
 
 AT = 20  # length of the lists of recommendations that are scored
+entitle({f"ndcg@{AT}": f"NDCG@{AT}", "filtered_mrr": "filtered MRR"})
 BLOCK_SCORES = 8_000_000  # scores of sources with all targets that are held at once
 
 

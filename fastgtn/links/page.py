@@ -107,7 +107,7 @@ def _scores(facts: dict[str, Any], summary: dict[str, Any]) -> Markup:
         el("h2", "Scores ", el("small", f"negatives {facts['negatives']}")),
         el("div", cards, class_="cards"),
         el("p", f"In points, {seeds}. Test links were scored once, on a graph without them.", class_="caption"),
-        el("p", facts["learned"]["verdict"], class_="note"),
+        [el("p", words, class_="note") for words in (facts["learned"]["verdict"], *facts["notes"])],
     )
 
 

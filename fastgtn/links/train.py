@@ -47,7 +47,7 @@ def train_links(
     settings: LinkSettings,
     *,
     out: Path,
-    runs: int = 1,
+    runs: int | None = None,
     resume: bool = False,
     data_dir: str | Path | None = None,
     watch: Callable[[int, State], None] | None = None,
@@ -56,14 +56,17 @@ def train_links(
     """Train one model per seed into a folder; `result.json` has the mean and the deviation of every score.
 
     Args:
+        runs: Number of seeds; by default that of a run that is resumed, else one.
         resume: Resume a run of the same settings. Finished seeds are kept, and unfinished encoders resume exactly.
         watch: A function that is called with the seed and the state after every epoch of an encoder.
         team: The processes that train encoders together. Each of them calls this function; rank 0 writes.
     """
-    record = {"settings": settings.to_json(), "data_checksum": checksum(settings.dataset, data_dir=data_dir)}
+    resume = resume or is_restarted()
+    runs = team.tell(lambda: _stored_runs(out) if resume else 1) if runs is None else runs
+    graph = checksum(settings.dataset, data_dir=data_dir)
+    record = {"settings": settings.to_json(), "data_checksum": graph, "runs": runs}
     facts = []
     with ExitStack() as until_the_end:
-        resume = resume or is_restarted()
         team.tell(lambda: until_the_end.enter_context(_opened(out, record, resume=resume)))
         for seed in range(settings.seed, settings.seed + runs):
             mine, folder = replace(settings, seed=seed), out / f"seed-{seed}"
@@ -100,6 +103,12 @@ def stored_settings(folder: Path) -> LinkSettings:
         return LinkSettings(**read_json(folder / RUN)["settings"])
     except (KeyError, TypeError) as error:
         raise InputError(f"{folder / RUN} is damaged ({error!r}): choose another --out.") from None
+
+
+def _stored_runs(folder: Path) -> int:
+    """How many seeds a run was started with; one if that is not known."""
+    found = read_json(folder / RUN).get("runs") if (folder / RUN).exists() else None
+    return found if isinstance(found, int) and found > 0 else 1
 
 
 def require_place(out: Path | None, *, resume: bool) -> None:

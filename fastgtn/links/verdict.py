@@ -10,6 +10,8 @@ from fastgtn.data.metrics import title_of
 from fastgtn.links.joined.screen import LinkScreening
 from fastgtn.links.task import LinkTask
 
+MANY_COLD = 0.05  # from this share of links to nodes without known links, encoders of features are advised
+
 
 class Judged(ABC):
     """What every trained link model says of itself: its scores, its paths, and what it adds to popularity."""
@@ -20,6 +22,7 @@ class Judged(ABC):
     test: dict[str, float]
     popularity_val: dict[str, float]  # what popularity alone scores: the control
     subject: ClassVar[str]  # of the sentence about what the model adds
+    reads_features: ClassVar[bool]
 
     @abstractmethod
     def metapaths(self, top: int | None = None) -> Sequence[Any]:
@@ -53,8 +56,24 @@ class Judged(ABC):
                 "difference": self.gain,
                 "verdict": self.verdict,
             },
+            "notes": self.notes(),
             "paths": [vars(path) for path in self.metapaths()],
         }
+
+    def notes(self) -> list[str]:
+        """What a reader should know before trusting the scores."""
+        task, found = self.task, []
+        if task.has_given_test:
+            found.append(
+                f"The graph stores the test pairs, and the validation pairs have {task.negatives} negatives: their "
+                "scores are comparable only if the stored negatives were drawn in the same way (--negatives)."
+            )
+        if task.cold_share >= MANY_COLD and task.has_features and not self.reads_features:
+            found.append(
+                f"{100 * task.cold_share:.0f} % of the validation links have an end without training links, and "
+                "joined meta-paths read no features: compare the validation scores with --model fast_gtn."
+            )
+        return found
 
 
 def chosen_by(task: LinkTask, scores: dict[str, float]) -> float:

@@ -77,7 +77,8 @@ def test_the_page_of_a_link_run_shows_paths_and_recommendations(folder: Path, tm
         said = json.loads(run("report", str(trained), "--out", str(tmp_path / "page.html"), "--force", "--json"))
         page = (tmp_path / "page.html").read_text()
         assert said["bytes"] == len(page.encode())
-        for words in ("Joined meta-paths", name, "Recommendations", "Screening", "test links", "u0"):
+        titles = ("test NDCG@20", "test filtered MRR")
+        for words in ("Joined meta-paths", name, "Recommendations", "Screening", "test links", "u0", *titles):
             assert words in page
         assert "<b>thing" not in page  # names are text
     assert "mean and deviation over 2 seeds" in page

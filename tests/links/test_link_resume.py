@@ -1,7 +1,11 @@
 """An interrupted run of link models is continued exactly, and only by the run that it was."""
 
+import csv
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +69,61 @@ def test_a_resumed_run_equals_one_without_interruption(shop: Path, tmp_path: Pat
     first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def run(*words: str) -> Any:
+    return json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
+
+
+def run_killed(step: int, mark: Path, *words: str) -> None:
+    """The same command in a process that is killed after an optimizer step."""
+    script = [sys.executable, str(Path(__file__).parents[1] / "killed_worker.py"), str(step), str(mark)]
+    ended = subprocess.run([*script, *words], capture_output=True, check=False)
+    assert (ended.returncode, mark.exists()) == (-signal.SIGKILL, True), ended.stderr
+
+
+def without_clocks(answer: Any) -> Any:
+    """A summary without its folder and what clocks say."""
+    if isinstance(answer, dict):
+        return {k: without_clocks(v) for k, v in answer.items() if k not in ("out", "seconds", "folder")}
+    return [without_clocks(part) for part in answer] if isinstance(answer, list) else answer
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_killed_command_continues_bit_for_bit(shop: Path, tmp_path: Path) -> None:
+    words = ["train", "--graph", str(shop), "--task", "link", "--link", "buys", "--model", "gcn", "--runs", "2"]
+    words += ["--set", "model.hidden=4", "--set", "fit.epochs=3", "--set", "fit.checkpoint_every=1"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    run_killed(27, tmp_path / "mark", *words, "--out", str(parts))  # of five steps an epoch: the third of seed 1
+    first, second = run(*words, "--out", str(whole)), run("train", "--resume", "--out", str(parts))
+    assert without_clocks(second) == without_clocks(first)
+    for seed in ("seed-0", "seed-1"):
+        assert (whole / seed / "history.jsonl").read_text() == (parts / seed / "history.jsonl").read_text()
+        one, other = (load_file(folder / seed / "model.safetensors") for folder in (whole, parts))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_killed_search_continues_with_the_same_trials(shop: Path, tmp_path: Path) -> None:
+    words = ["tune", "--graph", str(shop), "--task", "link", "--link", "buys", "--model", "gcn", "--trials", "3"]
+    words += ["--set", "model.hidden=4", "--set", "fit.epochs=2"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    run_killed(14, tmp_path / "mark", *words, "--out", str(parts))  # of ten steps a trial: the second one
+    first, second = (run(*words, "--out", str(folder)) for folder in (whole, parts))
+    assert without_number(second["best"]) == without_number(first["best"])
+    assert (parts / "best.toml").read_text() == (whole / "best.toml").read_text()
+    with (whole / "trials.csv").open() as one, (parts / "trials.csv").open() as other:
+        rows, all_rows = ([without_number(row) for row in csv.DictReader(file)] for file in (one, other))
+    lost = [row for row in all_rows if row["state"] == "fail"]
+    assert len(lost) == 1
+    assert [row for row in all_rows if row not in lost] == rows
+    assert len(rows) == 3
+
+
+def without_number(row: dict[str, Any]) -> dict[str, Any]:
+    """A trial without its number, which a killed one has used up, and without its seconds."""
+    return {key: value for key, value in row.items() if key not in ("trial", "seconds")}
 
 
 def test_finished_seeds_are_kept_and_damaged_ones_are_trained_again(shop: Path, tmp_path: Path) -> None:

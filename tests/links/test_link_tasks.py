@@ -50,6 +50,24 @@ def test_another_relation_between_the_same_types_is_no_reverse(graph: HeteroData
     assert keys(task.graph, ("user", "viewed_0", "item")) == keys(graph, ("user", "viewed_0", "item"))
 
 
+def test_results_say_when_given_pairs_or_new_nodes_limit_the_scores(graph: HeteroData) -> None:
+    drawn = LinkTask.from_graph(graph, "buys", seed=3)
+    assert (drawn.cold_share, fit_links(drawn, longest=2).notes()) == (0.0, [])
+    given = LinkTask.from_pairs(drawn.test_graph, "buys", test=drawn.test)
+    assert fit_links(given, longest=2).notes()[0].startswith("The graph stores the test pairs")
+    graph["item"].x = torch.eye(40)
+    edges = graph["user", "buys", "item"].edge_index
+    graph["user", "buys", "item"].time = (edges[1] >= 30).double()  # the last items came after all others
+    del graph["item", "bought_by", "user"]
+    cold = LinkTask.from_graph(graph, "buys", by="time", val=0.2)
+    users, items = (set(side.tolist()) for side in cold.train)
+    assert cold.cold_share == pytest.approx(np.mean([u not in users or i not in items for u, i in links_of(cold.val)]))
+    assert cold.cold_share > 0.05
+    (note,) = fit_links(cold, longest=2).notes()
+    assert "joined meta-paths read no features" in note
+    assert fit_links(cold, longest=2).facts()["notes"] == [note]
+
+
 @pytest.mark.parametrize("kind", ["uniform", "degree", "two_hop"])
 def test_negatives_are_no_links_and_follow_the_seed(graph: HeteroData, kind: str) -> None:
     relation = Relation("user", "buys", "item")

@@ -56,7 +56,7 @@ def test_the_command_searches_the_joined_metapaths(shop: Path, tmp_path: Path) -
     text = (tmp_path / "s" / "best.toml").read_text()
     assert text.startswith("# joined_paths on shop.   fastgtn train <this file> --runs 10\n")
     said = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "s")], catch_exceptions=False).stdout
-    assert "best val ndcg@20" in " ".join(said.split())
+    assert "best val NDCG@20" in " ".join(said.split())
 
 
 def test_the_space_has_the_keys_of_links_and_of_the_encoder() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def train_link_model(
-    settings: LinkSettings, *, runs: int, out: Path | None, resume: bool, data_dir: Path | None, as_json: bool
+    settings: LinkSettings, *, runs: int | None, out: Path | None, resume: bool, data_dir: Path | None, as_json: bool
 ) -> None:
     """Train link models and print their scores and their meta-paths."""
     from fastgtn.links.learned.options import JOINED
@@ -51,11 +51,13 @@ def train_link_model(
     say("task", f"links {first['relation']} · negatives {first['negatives']}")
     if "epoch" in first:
         say("model", f"{first['model']} · decoder {first['decoder']} · epoch {first['epoch']}")
-    say("val", _points(summary["val"], runs))
-    say("test", _points(summary["test"], runs))
+    say("val", _points(summary["val"], len(summary["runs"])))
+    say("test", _points(summary["test"], len(summary["runs"])))
     if first["paths"]:
         emit_table(path_table(first["paths"][:MOST_SHOWN]))
     say("learned", first["learned"]["verdict"])
+    for note in first.get("notes", ()):
+        say("note", note)
     say("saved", f"{summary['out']}    next: fastgtn predict {summary['out']} --top 10 --out links.csv")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -91,6 +91,7 @@ class Metric:
 
 
 _METRICS: dict[str, Metric] = {}
+_TITLES: dict[str, str] = {}  # of scores that are no metrics of nodes
 
 
 def register(metric: Metric) -> Metric:
@@ -150,7 +151,12 @@ def shown(name: str, value: float) -> str:
 
 def title_of(name: str) -> str:
     """The title of a metric; the name itself where it is not a metric, such as "loss"."""
-    return _METRICS[name].title if name in _METRICS else name
+    return _METRICS[name].title if name in _METRICS else _TITLES.get(name, name)
+
+
+def entitle(titles: Mapping[str, str]) -> None:
+    """Give titles to scores that are computed elsewhere, such as those of ranked links."""
+    _TITLES.update(titles)
 
 
 def is_fraction(name: str) -> bool:

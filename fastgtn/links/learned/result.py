@@ -52,6 +52,7 @@ class LearnedLinks(Judged):
     history: list[Record] = field(default_factory=list)
 
     subject = "The encoders"
+    reads_features = True
 
     @cached_property
     def _vectors(self) -> dict[Stage, tuple[Tensor, Tensor, Tensor]]:

@@ -34,6 +34,7 @@ class LinkTask:
         test_graph: The graph without the test links: when they are scored, the validation links are known.
         whole: The graph with all known links, on which recommendations are made.
         is_timed: Whether links were split by time, so that later edges of other relations are hidden as well.
+        has_given_test: Whether the test pairs were given, and not drawn as those of validation.
         relation: The relation whose edges are predicted, named as in the graph.
         train: Links that the model learns from, [2, E]; they are edges of `graph`.
         val: Links and other pairs that choose the model.
@@ -55,6 +56,7 @@ class LinkTask:
     select_by: SelectBy = "roc_auc"
     whole: HeteroData | None = None
     is_timed: bool = False
+    has_given_test: bool = False
     num_sources: int = field(init=False)
     num_targets: int = field(init=False)
 
@@ -132,6 +134,7 @@ class LinkTask:
             test=test,
             negatives=negatives,
             seed=seed,
+            has_given_test=True,
         )
 
     @staticmethod
@@ -148,6 +151,21 @@ class LinkTask:
     def is_within_one_type(self) -> bool:
         """Whether links have no direction, because both ends have the same type."""
         return self.relation.source == self.relation.target
+
+    @property
+    def cold_share(self) -> float:
+        """The share of validation links with an end that has no training link."""
+        source, target = (np.unique(side) for side in self.train)
+        if self.is_within_one_type:
+            source = target = np.union1d(source, target)
+        links = self.val.links
+        is_known = np.isin(links[0], source) & np.isin(links[1], target)
+        return float(1 - is_known.mean()) if len(is_known) else 0.0
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the nodes of one end have features."""
+        return any("x" in self.graph[kind] for kind in (self.relation.source, self.relation.target))
 
     @property
     def selection_metric(self) -> str:
