@@ -1,5 +1,6 @@
 """Columns of edge tables become features of the nodes at both ends, or relations of their own."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,18 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         build(tmp_path, 'feature = ["how"]\n')
     with pytest.raises(InputError, match=r'\[relations.paid.features.how\] has no key "kin"; did you mean "kind"'):
         build(tmp_path, 'features = { how = { kin = "category" } }\n')
+
+
+def test_new_rows_alone_are_noted_where_others_lose_theirs(tmp_path: Path) -> None:
+    header = "user,shop,amount\n"
+    everything = header + "".join(f"{1 + i % 3},{'ab'[i % 2]},{i + 0.5}\n" for i in range(40))
+    more = (
+        'features = ["amount"]\n[task]\ntarget = "user"\nlabel = "id"\nsplit = { train = 0.4, val = 0.3, test = 0.3 }\n'
+    )
+    like = tables.Encoding.from_json(build(tmp_path, more, paid=everything).encoding, where="g")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build(tmp_path, more, paid=everything, like=like)
+    message = r'\[nodes.shop\]: a node has 1 rows of "paid" here, and 20 in the tables of the training'
+    with pytest.warns(UserWarning, match=message):
+        build(tmp_path, more, paid=header + "1,a,3.5\n1,b,4.5\n", like=like)

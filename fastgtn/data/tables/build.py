@@ -15,8 +15,7 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import AsOf, GraphConfig, LinkTable, NodeTable, RelationTable, Task, read_config
-from fastgtn.data.tables.encoders import Encoded
-from fastgtn.data.tables.encoders.fitting import apply_columns, apply_summaries, fit_columns, fit_summaries, joined
+from fastgtn.data.tables.encoders import Encoded, fitting
 from fastgtn.data.tables.encoding import Encoding, TypeEncoding
 from fastgtn.data.tables.ids import NodeIds, node_ids
 from fastgtn.data.tables.problems import Problems
@@ -144,11 +143,11 @@ class _Builder:
             store.node_name = np.array(texts.to_pylist(), dtype=str)
         if self.like is not None:
             self.encodings[name] = known = self.like.nodes[name]
-            self.encoded[name] = apply_columns(table, known.own, self.problems, where=where)
+            self.encoded[name] = fitting.apply_columns(table, known.own, self.problems, where=where)
             self.summaries.keep(name, table, known.own)
             self.ids[name] = ids
             return table
-        columns, self.encoded[name] = fit_columns(table, nodes.feature_columns, self.problems, where=where)
+        columns, self.encoded[name] = fitting.fit_columns(table, nodes.feature_columns, self.problems, where=where)
         id_type: Literal["integer", "text"] = "integer" if ids.is_integer else "text"
         self.encodings[name] = TypeEncoding(id_type=id_type, is_sparse=False, columns=columns)
         self.summaries.keep(name, table, columns)
@@ -160,13 +159,15 @@ class _Builder:
         where, known, found = f"nodes.{name}", self.encodings[name], self.summaries.found[name]
         encoded, layout = self.encoded[name], None if self.like is None else known.is_sparse
         if self.like is not None:
-            encoded = encoded + apply_summaries(known.of_edges, found, len(self.ids[name]), where=where)
+            encoded = encoded + fitting.apply_summaries(known.of_edges, found, len(self.ids[name]), where=where)
+            if self.config.task is None or name != self.config.task.target:
+                fitting.note_missing_rows(known.of_edges, found, where=where)
         else:
-            fitted = fit_summaries(found, where=where)
+            fitted = fitting.fit_summaries(found, where=where)
             encoded = encoded + [block for _, block in fitted]
             known = known.model_copy(update={"columns": (*known.columns, *(column for column, _ in fitted))})
         if encoded:
-            self.graph[name].x = joined(encoded, what=f"[{where}]: features", is_sparse=layout)
+            self.graph[name].x = fitting.joined(encoded, what=f"[{where}]: features", is_sparse=layout)
         if self.summaries.horizon is not None and name == self.summaries.horizon.target and found:
             store = self.graph[name]
             store.time = torch.from_numpy(self.summaries.horizon.born(store.time.numpy() if "time" in store else None))

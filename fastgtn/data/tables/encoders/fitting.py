@@ -19,6 +19,7 @@ from fastgtn.data.tables.encoders.kinds import infer_kind
 from fastgtn.data.tables.encoding import ColumnEncoding, StoredAs
 from fastgtn.data.tables.problems import Problems
 
+FAR_BELOW = 1.0  # deviations that the mean number of rows may fall, twice as many for a single node
 LONG_TAIL = ", logarithm: a long tail"  # why the logarithm of a number is taken unasked
 
 
@@ -110,6 +111,25 @@ def apply_summaries(
         array = pa.chunked_array([pa.array(values, from_pandas=True)])
         encoded.append(column.encoder.encode(array, f'[{where}]: summary "{column.column}"'))
     return encoded
+
+
+def note_missing_rows(
+    columns: tuple[ColumnEncoding, ...], found: Mapping[str, Mapping[str, Array]], *, where: str
+) -> None:
+    """Warn where nodes have far fewer rows than in training: tables of new rows alone lack those around them."""
+    for column in columns:
+        counts, encoder = found.get(column.relation or "", {}).get("count"), column.encoder
+        if counts is None or column.column != f"{column.relation}.count" or encoder.kind != "number" or not len(counts):
+            continue
+        below = -float(encoder.encode(pa.chunked_array([pa.array(counts)]), where).block[:, 0].mean())
+        if below > FAR_BELOW * (1 + 1 / np.sqrt(len(counts))):
+            usual = np.expm1(encoder.mean) if encoder.is_log else encoder.mean
+            warnings.warn(
+                f'[{where}]: a node has {counts.mean():.3g} rows of "{column.relation}" here, and {usual:.3g} in the '
+                "tables of the training, so its sums mean something else. Add the other rows of these nodes to the "
+                "tables, not only the new ones.",
+                stacklevel=2,
+            )
 
 
 def apply_columns(
