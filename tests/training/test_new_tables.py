@@ -137,6 +137,20 @@ def test_five_new_customers_without_labels(trained: Result, tmp_path: Path) -> N
     assert found == pytest.approx(scores(trained, path), abs=1e-6)
 
 
+def test_new_rows_are_in_no_drawn_split(trained: Result, tmp_path: Path) -> None:
+    drawn = GRAPH.replace('split = "part"', "split = { train = 0.5, val = 0.2, test = 0.3 }")
+    splits = []
+    for graph in (drawn, GRAPH):
+        out = tmp_path / f"{len(splits)}.csv"
+        path = write(tmp_path, customers(), graph=graph)
+        command = ["predict", str(trained.folder), "--tables", str(path), "--out", str(out)]
+        answer = CliRunner().invoke(app, command)
+        assert answer.exit_code == 0, answer.output
+        with out.open() as file:
+            splits.append({row["split"] for row in csv.DictReader(file)})
+    assert splits == [{"none"}, {"train", "val", "test"}]
+
+
 def test_a_graph_with_another_encoding_is_refused(trained: Result, tmp_path: Path) -> None:
     rows = [row | {"country": row["country"].replace("NO", "Norway")} for row in customers()]
     other, task = tables.build(write(tmp_path, rows))

@@ -99,9 +99,14 @@ def _write(
 
 def _on_tables(trained: Result, tables: Path, *, allow_external: bool) -> OnGraph:
     from fastgtn.data.tables import build
+    from fastgtn.data.tables.config import read_config
 
     data, task = build(tables, like=trained.schema.table_encoding(), allow_external=allow_external)
-    return trained.on(data, task)
+    stated = read_config(tables).task
+    is_drawn = stated is not None and not isinstance(stated.split, str)
+    return trained.on(
+        data, None if is_drawn else task
+    )  # shares drawn from other rows are not the split of the training
 
 
 def _recommend(run: Path, out: Path | None, other: Path | None, **options: Any) -> None:
