@@ -143,7 +143,7 @@ def test_features_and_relations_of_all_kinds(academic: Academic, kind: str) -> N
             '"incoming" is only for relations between nodes of one type, not for "AP"',
         ),
         ({"edges": {"AP": [{"node": 1, "amount": 3}]}}, 'edges of "AP" have no column "amount"'),
-        ({"colour": 1}, "new node: colour: Extra inputs are not permitted"),
+        ({"colour": 1}, "new node: colour: there is no such key"),
     ],
 )
 def test_new_nodes_that_do_not_fit_are_refused(run: Result, change: dict[str, Any], message: str) -> None:

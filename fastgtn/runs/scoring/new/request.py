@@ -12,6 +12,10 @@ from fastgtn.options import Section
 
 Id = str | int
 BRANCHES = ("str", "int", "NewEdge")  # what pydantic adds to a place to say which type it tried
+PLAIN = {
+    "extra_forbidden": "there is no such key",
+    "model_type": "an object is expected",
+}  # what pydantic calls otherwise
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -70,4 +74,4 @@ def mistake(error: ValidationError) -> str:
     """The place and the reason of the most specific mistake, in one line."""
     found = max(error.errors(), key=lambda each: len(each["loc"]))  # where a value may have several types, one per type
     place = [str(part) for part in found["loc"] if part not in BRANCHES and "[" not in str(part)]
-    return f"{'.'.join(place) or 'the body'}: {found['msg']}."
+    return f"{'.'.join(place) or 'the body'}: {PLAIN.get(found['type'], found['msg'])}."
