@@ -1,6 +1,7 @@
 """Numbers as targets: learned in deviations, told in the user's unit, explained by paths."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,6 +172,11 @@ KINDS = {
     "fractions": ([f"{i}.5" for i in range(40)], "number"),
     "many whole numbers": ([str(i) for i in range(40)], "number"),
     "few whole numbers": ([str(i % 5) for i in range(40)], "single"),
+    "counts": (
+        [str(k) for k, n in enumerate([1, 2, 3, 4, 5, 6, 5, 4, 3, 3, 2, 2]) for _ in range(n)],
+        "number",
+    ),
+    "codes": ([str(k % 12) for k in range(40)], "single"),
     "text": (["a", "b"] * 20, "single"),
 }
 
@@ -184,7 +190,8 @@ def test_the_kind_of_a_label_column(case: str, tmp_path: Path) -> None:
         '[nodes.t]\ntable = "t.csv"\nid = "id"\nfeatures = ["x"]\n[task]\ntarget = "t"\nlabel = "y"\n'
         "split = { train = 0.5, val = 0.2, test = 0.3 }\n"
     )
-    _, task = tables.build(tmp_path / "graph.toml")
+    with nullcontext() if case != "counts" else pytest.warns(UserWarning, match="12 values that look like counts"):
+        _, task = tables.build(tmp_path / "graph.toml")
     assert task is not None
     assert task.kind == kind
     assert len(task.train) + len(task.val) + len(task.test_nodes) == 40

@@ -1,5 +1,7 @@
 """Labels and split of the target table as a task."""
 
+import warnings
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,11 +12,13 @@ from fastgtn.data.splits import draw_split, split_by_time
 from fastgtn.data.tables import columns as table_columns
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import Task
+from fastgtn.data.tables.encoders.kinds import are_counts
 from fastgtn.data.tables.encoding import Encoding
 from fastgtn.data.task import Kind, NodeTask
 from fastgtn.errors import InputError, nearest
 
 MOST_WHOLE_CLASSES = 30  # whole numbers with more different values are numbers, unless labels say otherwise
+FEW_WHOLE_CLASSES = 10  # up to here they are classes even if they look like counts
 SPLIT_NAMES = {
     "train": "train",
     "training": "train",
@@ -75,7 +79,8 @@ def node_task(
 def label_kind(table: pa.Table, task: Task) -> Kind:
     """What is predicted: as stated, or numbers where a column of numbers has fractions or too many values for classes.
 
-    Whole numbers of at most 30 different values, and all text, are classes.
+    Whole numbers of at most 30 different values are classes, unless there are more than ten that look like counts. All
+    text is classes.
     """
     if task.labels != "auto":
         return task.labels
@@ -89,7 +94,15 @@ def label_kind(table: pa.Table, task: Task) -> Kind:
     seen = column.drop_null()
     if pa.types.is_floating(column.type) and not pc.all(pc.equal(seen, pc.trunc(seen))).as_py():
         return "number"
-    return "number" if pc.count_distinct(seen).as_py() > MOST_WHOLE_CLASSES else "single"
+    distinct = pc.count_distinct(seen).as_py()
+    if FEW_WHOLE_CLASSES < distinct <= MOST_WHOLE_CLASSES and are_counts(seen):
+        warnings.warn(
+            f'[task]: the label column "{task.label}" holds whole numbers of {distinct} values that look like counts, '
+            'so a number is predicted; labels = "single" makes them classes.',
+            stacklevel=2,
+        )
+        return "number"
+    return "number" if distinct > MOST_WHOLE_CLASSES else "single"
 
 
 def _numbers(table: pa.Table, task: Task) -> Array:

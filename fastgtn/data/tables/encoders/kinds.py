@@ -40,14 +40,14 @@ def _kind_of_numbers(name: str, column: pa.ChunkedArray) -> tuple[FeatureKind, s
     distinct = pc.count_distinct(column, mode="only_valid").as_py()
     if distinct <= 2:
         return "number", "whole numbers, two values"
-    if distinct <= FEW_CODES and distinct * FEW_CODES <= len(column) and not _are_counts(column):
+    if distinct <= FEW_CODES and distinct * FEW_CODES <= len(column) and not are_counts(column):
         return "code", f"whole numbers, {distinct} values"
     if CODE_NAME.search(name) and distinct <= min(MOST_CODES, len(column) / 5):
         return "code", f"whole numbers, {distinct} values, named like a code"
     return "number", "whole numbers"
 
 
-def _are_counts(column: pa.ChunkedArray) -> bool:
+def are_counts(column: pa.ChunkedArray) -> bool:
     """0, 1, 2 … without a gap, of which the more are the rarer, or whose frequencies rise and fall once.
 
     These are numbers of something, not codes.
