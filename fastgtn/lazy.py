@@ -4,7 +4,6 @@ import ast
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -61,14 +60,21 @@ def defer(modules: Mapping[str, Mapping[str, Any]]) -> None:
     sys.meta_path.insert(0, _Deferring(dict(modules)))
 
 
-class _Deferring(MetaPathFinder, Loader):
-    """Answers an import with an empty module, which imports the real one when it is asked for a name."""
+class _Deferring:
+    """Answers an import with an empty module, which imports the real one when it is asked for a name.
+
+    It finds and loads modules without the base classes of `importlib.abc`, which would import a dozen modules.
+    """
 
     def __init__(self, waiting: dict[str, Mapping[str, Any]]) -> None:
         self.waiting = waiting
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
-        return ModuleSpec(fullname, self) if fullname in self.waiting else None
+        loader: Any = self
+        return ModuleSpec(fullname, loader) if fullname in self.waiting else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import make an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module).update(self.waiting[module.__name__])

@@ -1,8 +1,10 @@
 """What must answer at once does not import torch or any other large package. No clock: modules are counted."""
 
+import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ import fastgtn.data
 from fastgtn.cli import complete
 from fastgtn.config.config import Config
 from fastgtn.config.models import options_by_name
-from fastgtn.config.source_index import config_keys, model_names
+from fastgtn.config.source_index import check_keys, config_keys, model_names
 from fastgtn.config.toml import flat
 from fastgtn.config.tuned_configs import model_values, models
+from fastgtn.errors import InputError
 
 LARGE = (
     "torch",
@@ -27,14 +30,18 @@ LARGE = (
     "duckdb",
     "starlette",
     "uvicorn",
+    "markdown_it",  # of rich, for help in Markdown
+    "pygments",  # of rich, for coloured tracebacks
 )
 
 # Runs many command lines in one process, and stops at the first that imports a large package.
 RUN = """
 import sys
-from fastgtn.cli import app
+from fastgtn.cli import app, start_fast
 from fastgtn.errors import InputError
 import typer.main
+
+start_fast()
 
 def paths(command, path):
     yield path
@@ -66,10 +73,16 @@ train --model gcnn
 train --dataset imdbb
 train --graph nowhere.npz
 train nowhere.toml
+train --set fit.epoks=3
+train --set epochs
 train --dataset imdb --graph mine.npz
 tune
 tune --dataset planted --model gtnn
 config fast_gtnn planted
+config fast_gtn planted --set model.pathlength=3
+tune --dataset planted --set fit.epoks=3
+screen --dataset imdbb
+screen --dataset planted --set grph.normalize=row
 evaluate nowhere
 predict nowhere --out table.csv
 predict nowhere --out table.doc
@@ -98,6 +111,42 @@ def in_new_process(code: str, *, text: str = "", **environment: str) -> str:
 def test_help_lists_and_mistakes_import_nothing_large() -> None:
     out = in_new_process(f"LARGE = {LARGE!r}\n{RUN}", text=LIGHT)
     assert int(out.splitlines()[-1]) > 20  # every command has been asked for help
+
+
+def test_the_version_needs_neither_tables_nor_checks_of_configs() -> None:
+    code = (
+        "import sys\nfrom fastgtn.cli import main\nsys.argv = ['fastgtn', '--version']\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "found = [name for name in ('rich', 'pydantic', 'fastgtn.cli.train') if name in sys.modules]\n"
+        "assert not found, found\n"
+    )
+    assert in_new_process(code).strip() == version("fastgtn")
+
+
+def test_a_line_imports_only_the_command_that_it_names() -> None:
+    code = (
+        "import sys\nfrom fastgtn.cli import app\n"
+        "app(['ls', '--json'], standalone_mode=False)\n"
+        "found = [name for name in sys.modules if name.startswith(('fastgtn.cli.bench', 'fastgtn.cli.data'))]\n"
+        "assert not found, found\n"
+    )
+    assert "models" in json.loads(in_new_process(code))
+
+
+def test_a_mistyped_key_is_refused_in_the_words_of_the_config() -> None:
+    for values in (
+        {"fit": {"epoks": 3}},
+        {"grph": {"normalize": "row"}},
+        {"model": {"non_local": {"nearest": 3}}},
+        {"epochs": 3},
+    ):
+        with pytest.raises(InputError) as of_the_source:
+            check_keys(values)
+        with pytest.raises(InputError) as of_the_config:
+            Config.of(values)
+        assert str(of_the_source.value) == str(of_the_config.value)
+    check_keys({"features": {"normalize": {"paper": "row"}}, "model": {"non_local": {"enabled": True}}})
+    check_keys({"fit": 3})  # a wrong value, which only the config itself can explain
 
 
 def test_public_names_are_imported_when_they_are_used() -> None:
@@ -224,5 +273,8 @@ def test_tab_offers_models_datasets_keys_and_runs(tmp_path: Path, monkeypatch: p
 
 def test_the_shell_asks_and_is_answered() -> None:
     words = {"_FASTGTN_COMPLETE": "complete_bash", "COMP_WORDS": "fastgtn train --model fast", "COMP_CWORD": "3"}
-    code = "import sys; sys.argv[0] = 'fastgtn'\nfrom fastgtn.cli import app\napp(prog_name='fastgtn')"
+    code = (
+        "import sys; sys.argv[0] = 'fastgtn'\nfrom fastgtn.cli import main\ntry:\n    main()\nfinally:\n"
+        f"    assert not set({LARGE!r}) & set(sys.modules)\n"
+    )
     assert in_new_process(code, **words).split() == ["fast_gtn", "fast_gtn_non_local"]

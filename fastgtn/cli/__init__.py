@@ -2,53 +2,59 @@
 
 import atexit
 import gc
-import importlib.metadata
 import io
+import logging
 import sys
 import threading
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fastgtn.cli import bench, data, demo, doctor, explain, report, screen, train, tune
-from fastgtn.cli.output import complain, print_log
-from fastgtn.cli.scoring import evaluate, predict, serve
+from fastgtn.cli.on_demand import group_of
 from fastgtn.errors import InputError
 from fastgtn.lazy import defer
 
-# Parts of torch and PyG that are imported with them, though no command uses them: the compiler, whom torch's optimisers
-# only ask to keep out, and PyG's layers, datasets and loaders. They take longer than the rest of torch.
+# Parts of torch, PyG and rich that are imported with them, though no command uses them: the compiler, whom torch's
+# optimisers only ask to keep out; PyG's layers, datasets and loaders; and what rich needs for Markdown and coloured
+# tracebacks, whose classes typer names in annotations. They take longer than the rest.
 UNUSED: dict[str, dict[str, Any]] = {
     "torch._dynamo": {"disable": lambda function, *_, **__: function, "graph_break": lambda *_, **__: None},
     **{f"torch_geometric.{part}": {} for part in ("datasets", "explain", "loader", "nn", "profile", "transforms")},
+    "rich.markdown": {"Markdown": object, "__path__": ()},  # "from … import" asks every module for its path
+    "rich.traceback": {"Traceback": object, "__path__": ()},
 }
 IMPORTING = 3.0  # seconds in which nearly all new objects are modules, classes and functions, which stay
+COMMANDS = {
+    "demo": "fastgtn.cli.demo:demo_command",
+    "screen": "fastgtn.cli.screen:screen_command",
+    "train": "fastgtn.cli.train:train_command",
+    "tune": "fastgtn.cli.tune:tune_command",
+    "evaluate": "fastgtn.cli.scoring.evaluate:evaluate_command",
+    "predict": "fastgtn.cli.scoring.predict:predict_command",
+    "serve": "fastgtn.cli.scoring.serve:serve_command",
+    "explain": "fastgtn.cli.explain:explain_command",
+    "report": "fastgtn.cli.report:report_command",
+    "config": "fastgtn.cli.train:config_command",
+    "ls": "fastgtn.cli.train:list_command",
+    "doctor": "fastgtn.cli.doctor:doctor_command",
+    "data": "fastgtn.cli.data:app",
+    "bench": "fastgtn.cli.bench:app",
+}
 
 app = typer.Typer(
+    cls=group_of(COMMANDS),
     help="Learn which meta-paths matter on heterogeneous graphs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("demo")(demo.demo_command)
-app.command("screen")(screen.screen_command)
-app.command("train")(train.train_command)
-app.command("tune")(tune.tune_command)
-app.command("evaluate")(evaluate.evaluate_command)
-app.command("predict")(predict.predict_command)
-app.command("serve")(serve.serve_command)
-app.command("explain")(explain.explain_command)
-app.command("report")(report.report_command)
-app.command("config")(train.config_command)
-app.command("ls")(train.list_command)
-app.command("doctor")(doctor.doctor_command)
-app.add_typer(data.app, name="data")
-app.add_typer(bench.app, name="bench")
 
 
 def print_version(wanted: bool) -> None:
     """Print the version and exit, without requiring a command."""
     if wanted:
+        import importlib.metadata
+
         typer.echo(importlib.metadata.version("fastgtn"))
         raise typer.Exit
 
@@ -84,6 +90,30 @@ def end_fast() -> None:
         gc.freeze()
 
 
+class Printed(logging.Handler):
+    """Prints what the library logs, such as that kernels are being compiled, on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from fastgtn.cli.output import stderr
+
+        stderr.print(record.getMessage(), markup=False)
+
+
+def print_log() -> None:
+    """Print the log of the library from now on."""
+    log = logging.getLogger("fastgtn")
+    log.setLevel(logging.INFO)
+    log.addHandler(Printed())
+
+
+def refuse(message: str) -> NoReturn:
+    """Print a user's mistake in one line and stop."""
+    from fastgtn.cli.output import complain
+
+    complain(message)
+    sys.exit(2)
+
+
 def main() -> None:
     """Entry point of the `fastgtn` command."""
     start_fast()
@@ -94,22 +124,15 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        complain(str(error))
-        sys.exit(2)
+        refuse(str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        complain(
-            f"{place}{error.strerror or error}. This file or folder cannot be read or written: choose another one."
-        )
-        sys.exit(2)
+        refuse(f"{place}{error.strerror or error}. This file or folder cannot be read or written: choose another one.")
     except MemoryError as error:
-        complain(f"there is not enough memory ({error}): use mini-batches (--set batch.size=1024) or a larger machine.")
-        sys.exit(2)
+        refuse(f"there is not enough memory ({error}): use mini-batches (--set batch.size=1024) or a larger machine.")
     except RuntimeError as error:
         if "memory" not in str(error):
             raise
-        complain(f"there is not enough memory ({error}): use smaller layers, a smaller graph, or a larger machine.")
-        sys.exit(2)
+        refuse(f"there is not enough memory ({error}): use smaller layers, a smaller graph, or a larger machine.")
     except OverflowError as error:
-        complain(f"a number is too large ({error}): check the options and the config.")
-        sys.exit(2)
+        refuse(f"a number is too large ({error}): check the options and the config.")

@@ -58,6 +58,22 @@ def check_model(model: str) -> None:
     model_values(model)
 
 
+def check_settings(settings: list[str] | None) -> None:
+    """Refuse a mistyped key of `--set` before torch is imported."""
+    from fastgtn.config import toml
+
+    check_keys(toml.settings(settings or ()))
+
+
+def check_keys(values: dict[str, Any]) -> None:
+    """Refuse a mistyped key of a config before torch is imported."""
+    from fastgtn.config import source_index
+    from fastgtn.nn.backbone_options import registered
+
+    if not registered():  # where the models are imported, some may have other keys: the config itself checks them
+        source_index.check_keys(values)
+
+
 def check_names(
     config: Path | None, dataset: str | None, graph: Path | None, model: str | None, data_dir: Path | None
 ) -> None:
@@ -68,7 +84,7 @@ def check_names(
     if model is not None:
         check_model(model)
     if config is not None:
-        toml.read(config)
+        check_keys(toml.read(config))
     if dataset is not None:
         locate(dataset, data_dir=data_dir)
     if graph is not None and not graph.exists():

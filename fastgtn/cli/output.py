@@ -1,7 +1,6 @@
 """Output of the command line: results go to stdout, everything else to stderr."""
 
 import json
-import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -64,18 +63,6 @@ def emit_table(table: Table, *, folds: bool = False) -> None:
 def say(label: str, text: str) -> None:
     """Print one aligned line of a result: a short label, then the fact."""
     stdout.print(f"{label:<7} {text}", markup=False)
-
-
-class _Printed(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        stderr.print(record.getMessage(), markup=False)
-
-
-def print_log() -> None:
-    """Print what the library logs, such as that kernels are being compiled, on stderr."""
-    log = logging.getLogger("fastgtn")
-    log.setLevel(logging.INFO)
-    log.addHandler(_Printed())
 
 
 @contextmanager

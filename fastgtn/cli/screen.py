@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fastgtn.cli.choose import check_one_graph, choose_config, is_link_task, link_dataset
+from fastgtn.cli.choose import check_names, check_one_graph, check_settings, choose_config, is_link_task, link_dataset
 from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, Settings, TaskKind
 from fastgtn.cli.output import emit_json, emit_table, say, stderr
 from fastgtn.errors import InputError
@@ -51,6 +51,8 @@ def screen_command(
         chosen = link_settings(name, link=link, negatives=negatives, split=split, seed=seed, settings=steps)
         screen_link_paths(chosen, data_dir=data_dir, as_json=as_json)
         return
+    check_names(None, dataset, graph, model, data_dir)
+    check_settings(settings)
     from fastgtn.data import load
     from fastgtn.report.figures.screening import check_place, plot_screening
     from fastgtn.training import screen_metapaths

@@ -12,6 +12,7 @@ from fastgtn.cli.choose import (
     check_model,
     check_names,
     check_one_graph,
+    check_settings,
     choose_config,
     is_link_folder,
     is_link_task,
@@ -83,6 +84,7 @@ def train_command(
         train_link_model(chosen_link, runs=runs, out=out, resume=resume, data_dir=data_dir, as_json=as_json)
         return
     check_names(config, dataset, graph, model, data_dir)
+    check_settings(settings)
     given = {"runs": runs, "seed": seed, "device": device, "aim": aim}
     extra = {"fit": {name: value for name, value in given.items() if value is not None}}
     place = dataset if graph is None else str(graph.resolve())
@@ -151,6 +153,7 @@ def config_command(
     Example: fastgtn config fast_gtn imdb > my.toml
     """
     check_model(model)
+    check_settings(settings)
     config = choose_config(None, dataset, model, {}, settings or [])
     if as_json:
         emit_json(config.model_dump(mode="json"))

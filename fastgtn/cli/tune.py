@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastgtn.cli import complete
-from fastgtn.cli.choose import check_model, check_one_graph, choose_config, is_link_task, link_dataset
+from fastgtn.cli.choose import check_model, check_one_graph, check_settings, choose_config, is_link_task, link_dataset
 from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, Settings, TaskKind
 from fastgtn.cli.output import emit_json, say
 from fastgtn.errors import InputError
@@ -69,6 +69,7 @@ def tune_command(
         starts = _link_starts(link_dataset(dataset, graph, config=config), config, model)
         run = partial(_tune_links, words=words, data_dir=data_dir)
     else:
+        check_settings(settings)
         starts = _starts(config, dataset, graph, model, data_dir)
         run = partial(_tune_from, settings=settings or [], seed=seed, data_dir=data_dir)
     from fastgtn.tuning.trials import Budget

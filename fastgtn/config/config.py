@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from fastgtn.config import presets, toml
 from fastgtn.config.batch_options import BatchOptions
 from fastgtn.config.models import FastGTNOptions, ModelOptions, options_by_name
+from fastgtn.config.source_index import unknown_key
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
 from fastgtn.nn.inputs.columns import Scaling
@@ -188,8 +189,7 @@ def _explained(error: ErrorDetails, model: Any) -> str:
     if error["type"] == "union_tag_invalid":
         return f"model.name cannot be {_shown(error['ctx']['tag'])}; {nearest(error['ctx']['tag'], options_by_name())}"
     if error["type"] == "extra_forbidden":
-        where = f" in [{'.'.join(names[:-1])}]" if names[:-1] else ""
-        return f'no config key "{key}"{where}; {nearest(names[-1], _fields(names[:-1], chosen))}'
+        return unknown_key(names, _fields(names[:-1], chosen))
     if error["type"] == "literal_error":
         options = [word.strip("'") for word in str(error["ctx"]["expected"]).replace(" or ", ", ").split(", ")]
         return f"{key} cannot be {_shown(value)}; {nearest(str(value), options)}"

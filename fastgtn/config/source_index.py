@@ -4,13 +4,20 @@ The command line needs them for its help and for completion. The classes remain 
 """
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fastgtn.config.toml import flat
+from fastgtn.errors import InputError, nearest
+
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = ("config", "nn", "relations/sampling")
+# A class of options up to the next line that is not indented. Parsing these few lines instead of whole files takes
+# half the time, at every press of Tab.
+_CLASS = re.compile(r"^class \w+\((?:Section|.*Options\b).*:\n(?:[ \t].*\n|\n)+", re.MULTILINE)
 _ROOT, _MODEL = "Config", "BackboneOptions"  # the config itself, and what the options of every model inherit from
 
 
@@ -21,10 +28,6 @@ class _Section(NamedTuple):
     bases: tuple[str, ...]
     fields: dict[str, ast.expr]
     variants: dict[str, Any]
-
-    @property
-    def holds_options(self) -> bool:
-        return any(base == "Section" or base.endswith("Options") for base in self.bases)
 
 
 @cache
@@ -49,6 +52,24 @@ def model_names() -> tuple[str, ...]:
 def config_keys() -> tuple[str, ...]:
     """All full keys that some config may have, such as ``fit.epochs`` and ``model.non_local.enabled``."""
     return tuple(dict.fromkeys(_keys(_ROOT, "")))
+
+
+def check_keys(values: Mapping[str, Any]) -> None:
+    """Refuse nested values with a key that no config has, in the words of the config itself."""
+    known = [key.split(".") for key in config_keys()]
+    for full_key in flat(values):
+        names = full_key.split(".")
+        # a table as a value has more names than its key; a value in the place of a section has fewer
+        if not any(all(a == b for a, b in zip(names, key, strict=False)) for key in known):
+            depth = max(d for key in known for d in range(len(names)) if names[:d] == key[:d])
+            raise InputError(unknown_key(names[: depth + 1], {k[depth] for k in known if k[:depth] == names[:depth]}))
+
+
+def unknown_key(names: Sequence[str], known: Iterable[str]) -> str:
+    """The message for the names of a key whose last is none of those that are known in its section."""
+    key, section = ".".join(names), ".".join(names[:-1])
+    where = f" in [{section}]" if section else ""
+    return f'no config key "{key}"{where}; {nearest(names[-1], known)}'
 
 
 def _keys(section: str, prefix: str) -> Iterator[str]:
@@ -86,14 +107,14 @@ def _sections() -> dict[str, _Section]:
     found: dict[str, _Section] = {}
     for folder in _FOLDERS:
         for path in sorted((_PACKAGE / folder).rglob("*.py"), key=lambda path: (len(path.parts), path)):
-            text = path.read_text(encoding="utf-8")
-            if "Section" in text or "Options)" in text:
-                sections = (_section(node) for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
-                found |= {section.name: section for section in sections if section.holds_options}
+            for text in _CLASS.findall(path.read_text(encoding="utf-8")):
+                section = _section(ast.parse(text).body[0])
+                found[section.name] = section
     return found
 
 
-def _section(node: ast.ClassDef) -> _Section:
+def _section(node: ast.stmt) -> _Section:
+    assert isinstance(node, ast.ClassDef)
     fields = {
         line.target.id: line.annotation
         for line in node.body

@@ -1,6 +1,5 @@
 """The tuned configs that come with the package: fastgtn/config/tuned/<dataset>/<model>.toml."""
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,5 +30,5 @@ def model_values(model: str) -> dict[str, Any]:
 
 def recipes() -> dict[tuple[str, str], Path]:
     """All config files by dataset and model."""
-    folder = Path(str(files("fastgtn"))) / "config" / "tuned"
+    folder = Path(__file__).parent / "tuned"
     return {(path.parent.name, path.stem): path for path in sorted(folder.glob("*/*.toml"))}
