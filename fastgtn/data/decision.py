@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from scipy.special import betaincinv
 from torch import Tensor
 
 from fastgtn.data.metrics.probabilities import threshold_counts
@@ -94,4 +93,6 @@ def choose_decision(probabilities: Tensor, truth: Tensor, aim: str, *, class_nam
 
 def _exceeded(right: Tensor, wrong: Tensor) -> Tensor:
     """The share of right ones that is exceeded with a probability of three quarters."""
+    from scipy.special import betaincinv  # few trainings need it
+
     return torch.from_numpy(betaincinv(right.numpy() + 0.5, wrong.numpy() + 0.5, 1 - CAUTION))
