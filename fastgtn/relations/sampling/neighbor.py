@@ -13,7 +13,7 @@ from torch import Tensor
 from fastgtn.errors import InputError
 from fastgtn.options import Count, Section
 from fastgtn.relations.kernels.sampling import draws as kernels
-from fastgtn.relations.kernels.sampling.batch_edges import unite
+from fastgtn.relations.kernels.sampling.drawn_edges import unite
 from fastgtn.relations.sampling.batch import Array, Batch, SampledGraph
 from fastgtn.relations.sampling.entry import GraphSize, SamplerEntry, register
 from fastgtn.relations.stack import RelationStack

@@ -82,8 +82,13 @@ def draw(
     """Edges of each node without replacement, at the places of :func:`count_draws`; `most` is the longest row."""
     draws = np.empty(starts[-1], np.int64)
     arrays = (nodes, starts, row_ptr, seg_ptr, fanout, per_relation, seed, turn, most, draws)
-    run_ranges(_draw, _draw_all, -(-len(nodes) // ROWS), *arrays)
+    run_ranges(_draw, _draw_all, parts(len(nodes)), *arrays)
     return draws
+
+
+def parts(rows: int) -> int:
+    """The items of a range that threads share."""
+    return -(-rows // ROWS)
 
 
 @kernel
