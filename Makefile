@@ -34,7 +34,8 @@ docs: $(READY)   ## build the documentation site in site/ (without the network; 
 	@echo "open site/index.html in a browser"
 
 soak: $(READY)   ## faults and bad inputs for an hour (MINUTES=60); an interrupted soak continues with its counts
-	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python tests/faults/soak.py --minutes $(or $(MINUTES),60)
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(BIN)/python tests/faults/soak.py \
+		--minutes $(or $(MINUTES),60) --inputs $(or $(INPUTS),0) --faults $(or $(FAULTS),0)
 
 dist: $(READY)   ## build a wheel and an sdist in dist/, and try the wheel in an empty environment
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
