@@ -9,6 +9,8 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -369,4 +371,14 @@ def test_vectors_of_different_lengths_and_rare_words(tmp_path: Path) -> None:
 
 def test_missing_graph_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
+        tables.build(tmp_path / "graph.toml")
+
+
+@pytest.mark.parametrize("source", ['table = "t.parquet"', "sql = \"SELECT * FROM 't.parquet'\""])
+def test_a_column_name_that_is_no_text_is_refused(tmp_path: Path, source: str) -> None:
+    pq.write_table(pa.table({"id": ["x", "y"], "name": [1, 2]}), tmp_path / "t.parquet", store_schema=False)
+    damaged = (tmp_path / "t.parquet").read_bytes().replace(b"name", b"na\xff\xfe")
+    (tmp_path / "t.parquet").write_bytes(damaged)
+    (tmp_path / "graph.toml").write_text(f'[nodes.t]\n{source}\nid = "id"\n')
+    with pytest.raises(InputError, match=r"cannot be read .a name or a text in it is not valid UTF-8"):
         tables.build(tmp_path / "graph.toml")

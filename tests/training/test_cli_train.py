@@ -105,7 +105,7 @@ def test_evaluate_and_predict(trained: Path, tmp_path: Path) -> None:
 
 
 def test_config_ls_and_version() -> None:
-    assert run_json("config", "gtn", "imdb")["graph"]["normalize"] == "none"
+    assert run_json("config", "gtn", "imdb")["model"]["start"] == "mixed"
     assert 'name = "fast_gtn"\n' in run("config", "fast_gtn_non_local", "imdb")
     listed = run_json("ls")
     assert listed["models"][:4] == ["fast_gtn", "fast_gtn_non_local", "gtn", "gat"]

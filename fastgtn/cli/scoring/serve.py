@@ -1,5 +1,9 @@
 """`fastgtn serve`: answer predictions over HTTP."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -38,9 +42,10 @@ def serve_command(
     from fastgtn.serve.server import listening, run_server
 
     place = listening(host, port)
-    trained = load_run(run, seed=seed, graph=graph, data_dir=data_dir)
-    with noted():
-        scorer = Scorer(trained)
+    with interrupts_remembered():
+        trained = load_run(run, seed=seed, graph=graph, data_dir=data_dir)
+        with noted():
+            scorer = Scorer(trained)
     if not is_loopback(host):
         stderr.print(
             f"warning: everyone who can reach {host} can ask this server; it has no password and no encryption.",
@@ -49,3 +54,28 @@ def serve_command(
     app = build_app(scorer, host=host, max_nodes=max_nodes, max_bytes=1_000 * max_kilobytes)
     run_server(app, place, announce=lambda url: say("serving", f"{url} · {trained.folder} (Ctrl-C stops it)"))
     say("stopped", "all requests that had begun were answered")
+
+
+@contextmanager
+def interrupts_remembered() -> Iterator[None]:
+    """Let Ctrl-C end what is inside, at the latest at its end.
+
+    Python ignores an interrupt in a destructor. The server would then start, and the user would wait for its end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked = False
+
+    def interrupted(*_: object) -> None:
+        nonlocal asked
+        asked = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+        if asked:
+            raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGINT, before)

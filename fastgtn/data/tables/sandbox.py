@@ -13,6 +13,8 @@ from typing import Any
 import duckdb
 
 QUERY_SECONDS = 600
+# names in a damaged file may be no text, which DuckDB's binding reports with errors of Python
+COMPLAINTS = (duckdb.Error, RuntimeError, UnicodeError)
 QUERY_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 TABLE_FUNCTIONS = {
     *("read_csv", "read_csv_auto", "sniff_csv", "read_parquet", "parquet_scan", "parquet_metadata", "parquet_schema"),
@@ -75,6 +77,11 @@ def _forbidden(node: Any) -> str | None:
     return next((found for child in children if (found := _forbidden(child))), None)
 
 
+def reason(error: BaseException) -> str:
+    """What DuckDB complains about."""
+    return str(error) if isinstance(error, duckdb.Error) else "a name or a text in it is not valid UTF-8"
+
+
 def main() -> None:
     """Answer requests ``{"query", "wanted", "memory", "allow_external"}``; see :func:`_answer`."""
     replies = os.fdopen(os.dup(1), "wb")
@@ -85,10 +92,10 @@ def main() -> None:
         try:
             with open_locked(Path.cwd(), memory=request["memory"], allow_external=request["allow_external"]) as locked:
                 reply, table = _answer(request["query"], request["wanted"], locked)
-        except duckdb.Error as error:
-            reply = {"error": str(error)}
         except (MemoryError, RecursionError) as error:
             reply = {"error": f"the query is too large to run ({type(error).__name__})"}
+        except COMPLAINTS as error:
+            reply = {"error": reason(error)}
         replies.write(json.dumps(reply).encode() + b"\n")
         if table is not None:
             _send(table, replies)

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from fastgtn.data.archive.arrays import memory_bytes
@@ -240,8 +239,8 @@ def _explained(where: str, what: str) -> Iterator[None]:
     """Turn DuckDB's complaint into one line that names the section."""
     try:
         yield
-    except duckdb.Error as error:
-        raise InputError(f"[{where}]: {what} cannot be read ({_one_line(str(error))})") from None
+    except sandbox.COMPLAINTS as error:
+        raise InputError(f"[{where}]: {what} cannot be read ({_one_line(sandbox.reason(error))})") from None
 
 
 def _one_line(message: str) -> str:

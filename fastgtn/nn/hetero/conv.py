@@ -50,6 +50,8 @@ class FastGTNConv(HeteroLayer):
             (default: :obj:`"relu"`)
         encoder (str, optional): ``"relu"`` puts a ReLU and a second map before the hops.
             (default: :obj:`"linear"`)
+        encoder_features (int, optional): Width between these two maps, by default ``out_channels``.
+            (default: :obj:`None`)
         own (str, optional): ``"separate"`` gives a node's own features a separate map; ``"shared"`` uses that of
             the messages, as the paper does. (default: :obj:`"separate"`)
         rescale (bool, optional): Let messages have a factor per channel, one until ``backbone.rescale`` is called.

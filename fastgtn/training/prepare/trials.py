@@ -20,6 +20,7 @@ Progress = Callable[[int, int], None]  # trials that are done, of how many
 MOST_SEEDS = 2  # of each trial, where they fit into the time
 OPERATIONS, OPERATIONS_PER_SECOND = 4, 8e9  # per value that an epoch reads and column, forward and backward
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
+RARE_GAIN = 0.5  # the same where a few nodes of a rare class decide: the best of several trials is then mostly luck
 
 
 class Open(Protocol):
@@ -110,7 +111,7 @@ def _margin(score: float, task: NodeTask) -> float:
 
     Where a rare class decides the score, only its nodes are counted.
     """
-    count = len(task.val)
+    count, gain = len(task.val), CLEAR_GAIN
     if task.has_rare_class:
-        count = max(1, int(torch.bincount(task.val.labels, minlength=task.num_classes).min()))
-    return CLEAR_GAIN * (score * (1 - score) / count) ** 0.5 if 0 <= score <= 1 else 0.0
+        count, gain = max(1, int(torch.bincount(task.val.labels, minlength=task.num_classes).min())), RARE_GAIN
+    return gain * (score * (1 - score) / count) ** 0.5 if 0 <= score <= 1 else 0.0
