@@ -79,8 +79,21 @@ class Process:
             os.kill(workers[-1], signal.SIGKILL)
         return bool(workers)
 
-    def end(self, *, looks: int = 3000) -> End:
-        """Wait for the process, and then for all that it started."""
+    def end(self, *, patience: int = 12_000, looks: int = 3000) -> End:
+        """Wait for the process, and then for all that it started.
+
+        Args:
+            patience: How often to look whether the process has ended, twenty times a second; then it is killed.
+            looks: The same for what it started.
+        """
+        while not self.has_ended:
+            patience -= 1
+            if patience < 0:
+                os.killpg(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                os.close(self.output)
+                raise Trouble("a command has not ended after ten minutes")
+            time.sleep(0.05)
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         while _is_alive(self.pid):
             looks -= 1  # not a clock: this process may be stopped for minutes

@@ -18,7 +18,7 @@ from faults.commands import Command, files, without_today
 from faults.counts import Counts, OtherVersion, tables
 from faults.fuzzing import LEAST, Limits, fuzz
 from faults.injections import Faults
-from faults.processes import Trouble
+from faults.processes import Trouble, start
 from faults.soak import TIMES, Worker, inject_faults, try_inputs
 
 
@@ -196,3 +196,11 @@ def test_only_the_day_of_writing_is_left_out_of_a_comparison(tmp_path: Path) -> 
     assert contents == [b"<p>DATE, after 3 May 2024</p>"] * 3
     os.utime(page, (midnight + 200_000, midnight + 200_000))
     assert b"18 November 2025" in without_today(page)
+
+
+def test_a_command_that_does_not_end_is_killed_and_counted() -> None:
+    process = start(["hang"], program=wait)
+    with pytest.raises(Trouble, match="has not ended"):
+        process.end(patience=3)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
