@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -124,6 +124,12 @@ class Config(Section):
         """From the complete values of a run. Keys that the version of the run did not have get what it did."""
         entry = options_by_name().get(str(_model_name(values.get("model"))))
         return cls.of(EARLIER if entry is not None and issubclass(entry, MetaPathOptions) else {}, values)
+
+    @model_validator(mode="after")
+    def _trials_decide_the_decay(self) -> Self:
+        if self.fit.weight_decay == "auto" and "fit.weight_decay" not in self.model.trials(1):
+            raise ValueError(f'fit.weight_decay = "auto" is not tried for "{self.model.name}": give a number.')
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -123,3 +123,9 @@ def test_any_value_of_any_key_is_refused_or_can_be_written(model: str, changes: 
     with suppress(InputError):  # whose message names the key: tested above
         config = Config.of(model_values(model), *values)
         assert Config.of(tomllib.loads(config.to_toml())) == config
+
+
+def test_only_models_with_trials_leave_the_weight_decay_open() -> None:
+    assert Config.of({"model": {"name": "gtn"}}).fit.weight_decay == "auto"
+    with pytest.raises(InputError, match=r'weight_decay = "auto" is not tried for "gcn": give a number'):
+        Config.of({"model": {"name": "gcn"}, "fit": {"weight_decay": "auto"}})
