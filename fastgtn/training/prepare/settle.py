@@ -69,7 +69,10 @@ class _Screened:
 
     def open_keys(self) -> dict[str, tuple[Any, ...]]:
         """The full keys with the value "auto" that trials decide, and the values to try, the usual one first."""
-        num_chosen = 0 if self.best is None else sum(len(one.path) > 0 for one in self.best.chosen)
+        chosen = () if self.best is None else self.best.chosen
+        num_chosen = max(
+            sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1)
+        )  # "itself" alone is a start, too
         keys = {"graph.normalize": tuple(self.screenings)} | self.config.model.trials(num_chosen)
         return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
 
