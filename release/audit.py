@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Exit with 1 if a pinned version has a known vulnerability; with 0 and a remark if the database is out of reach."""
+    """Exit with 1 if a pinned version has a known vulnerability; with 0 and a remark if nothing can be looked up."""
     try:
         urllib.request.urlopen(DATABASE, timeout=20).close()
     except (urllib.error.URLError, OSError) as error:
