@@ -99,7 +99,7 @@ def efficiency_report(cells: Sequence[dict[str, Any]], sizes: Sizes, *, command:
     notes = [
         f"Path length {sizes.path_length}, {sizes.num_channels} channels, width {sizes.hidden}, one layer without "
         f"non-local operations, all nodes, {torch.get_num_threads()} threads; medians of {sizes.rounds} rounds in "
-        "in which the variants take turns; slow variants have fewer rounds. Memory is the additional peak of one pass.",
+        "which the variants take turns; slow variants have fewer rounds. Memory is the additional peak of one pass.",
         "The paper's factors compare its own two programs on PPI, where it found the largest difference.",
     ]
     notes += [f"{c['dataset']}: explicit GTN was not run: {c['reason']}" for c in measured if c["reason"]]

@@ -16,7 +16,7 @@ def say_classes(runs: list[Any]) -> None:
         say("balance", balance_line(first["balance"], first["majority"], "val"))
     decision = first.get("decision")
     if decision:
-        words = "" if decision["is_reached"] else " (the aim is not reached; this is nearest)"
+        words = "" if decision["is_reached"] else " (the aim is not reached; this comes closest)"
         seed = f" (seed {first['seed']})" if len(runs) > 1 else ""
         scores = [
             f"precision {100 * scores['precision']:.1f} and recall {100 * scores['recall']:.1f} on {split}"

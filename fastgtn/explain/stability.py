@@ -95,7 +95,7 @@ def _disagreements(paths: Sequence[StablePath], tau: float) -> list[str]:
     if tau < LOW_AGREEMENT:
         warnings.append(f"the runs order the paths differently (Kendall's τ {tau:.2f}): do not rely on the ranks.")
     warnings += [
-        f"{p.name} has the weight {p.mean:.3f} ± {p.std:.3f}, less than its deviation."
+        f"the weight of {p.name}, {p.mean:.3f} ± {p.std:.3f}, is smaller than its deviation."
         for p in paths[:3]
         if p.std > p.mean
     ]

@@ -67,11 +67,13 @@ class Learned:
                 "Nothing was found: no meta-path predicts the training labels better than chance, and the model is no "
                 "better than always guessing the commonest class. A ranking would only show noise."
             )
-        chosen = f"The filters have {100 * self.entropy:.0f} % of the entropy of uniform filters"
+        chosen = (
+            f"The filters have {100 * self.entropy:.0f} % of the entropy of uniform filters (100 % is no preference)"
+        )
         if self.control is None:
             return (
-                f"{chosen}. What their choice is worth is not known: `fastgtn explain --control` trains "
-                "the same model with uniform filters and compares."
+                f"{chosen}. Whether the choice of paths matters has not been tested: `fastgtn explain --control` "
+                "trains the same model with uniform filters and compares."
             )
         return f"{_worth(self.control)} {chosen}."
 
@@ -106,8 +108,8 @@ def _worth(control: Control) -> str:
         noise = "" if control.noise is None else f", within the noise of ±{metric.shown(control.noise)}"
         return (
             f"Uniform filters score nearly the same: {metric.title} on {where} is {uniform} with them and {learned} "
-            f"with the learned ones{noise}. So it is not shown that the choice of paths matters: the ranking may show "
-            "the graph rather than the labels. More seeds can tell."
+            f"with the learned ones{noise}. There is no evidence that the choice of paths matters: the ranking may "
+            "reflect the graph rather than the labels. Train with more seeds to decide."
         )
     if control.difference > 0:
         return (

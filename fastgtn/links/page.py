@@ -128,7 +128,7 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Markup | None:
         rows.append(el("tr", el("th", path["name"], scope="row"), el("td", words), *_numbers(numbers)))
     heads = ("joined meta-path", "types", "contribution", "score lost without", "AUC alone", "p-value")
     lead = (
-        "Along which meta-paths links are predicted. The contribution is the mean size of a path's part in the "
+        "These meta-paths predict the links. The contribution is the mean size of a path's part in the "
         "log-odds of validation pairs; a minus marks paths that connect pairs that are not links."
     )
     return el("section", el("h3", "Joined meta-paths"), el("p", lead, class_="lead"), table("", heads, rows))

@@ -112,5 +112,5 @@ def _section(values: Values, name: str) -> Values:
     """A copy of a section; empty if there is none."""
     found = values.get(name, {})
     if not isinstance(found, dict):
-        raise InputError(f"{name} is a section with keys of its own, but got {name} = {found!r}.")
+        raise InputError(f"{name} must be a section with keys, but got {name} = {found!r}.")
     return dict(found)

@@ -295,8 +295,8 @@ class MetaPathOptions(BackboneOptions):
     def build(self, features: Features, relations: Sequence[Relation], **others: Any) -> Backbone:
         if self.encoder == "scores":
             raise InputError(
-                'with model.encoder = "scores", scores of classes travel along the paths, but representations are '
-                'asked for: take "linear" or "relu".'
+                'with model.encoder = "scores" the model computes class scores and no representations: '
+                'set model.encoder to "linear" or "relu".'
             )
         if "auto" in (self.path_length, self.num_channels):
             raise InputError(

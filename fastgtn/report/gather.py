@@ -178,7 +178,7 @@ class _Reader:
         """Notes that a reader should know before trusting the tables."""
         notes = []
         if self.changed:
-            notes.append("The graph has changed since the training: the tables show the model on the graph of today.")
+            notes.append("The graph has changed since the training: the tables show the model on the present graph.")
         if not self.has_paths:
             notes.append("This model learns no meta-paths, so the page has no sections about them.")
         elif self.run.config.model.num_layers > 1:

@@ -103,7 +103,7 @@ def signal(run: RunTables) -> Markup | None:
         "section",
         el("h3", "Signal before training"),
         el("p", lead, class_="lead"),
-        [el("p", f"Not looked at: {words}.", class_="note") for words in found.unseen],
+        [el("p", f"Not tested: {words}.", class_="note") for words in found.unseen],
         table("", ("meta-path", "R²", "p-value", "R² added", "chosen"), rows),
     )
 
@@ -207,7 +207,7 @@ def filters(run: RunTables) -> Markup:
             class_="lead",
         ),
         groups,
-        el("h4", "How far it looks"),
+        el("h4", "How far the model looks"),
         el(
             "p",
             "Shares of walks by the number of steps that really move.",

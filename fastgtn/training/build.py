@@ -186,7 +186,7 @@ def check_task(graph: HeteroData, task: NodeTask) -> None:
     highest = max((int(n.max()) for n in (task.train.nodes, task.val.nodes, task.test_nodes) if len(n)), default=-1)
     if highest >= count:
         raise InputError(
-            f"the task has labels of {task.target} {highest}, but the graph has {count} of them, from 0 on."
+            f"the task has a label for {task.target} {highest}, but the graph has only {count}, numbered from 0."
         )
 
 

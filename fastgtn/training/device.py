@@ -22,7 +22,7 @@ def chosen_device(name: str, team: Team) -> torch.device:
         )
     if name != "cpu" and team.size > 1:
         raise InputError(
-            f'fit.device = "{name}", but {team.size} processes train together, which they do on processors: '
+            f'fit.device = "{name}", but {team.size} processes train together, which works only on the CPU: '
             'set fit.device = "cpu".'
         )
     return torch.device(name)

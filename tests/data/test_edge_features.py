@@ -96,7 +96,7 @@ def test_relations_split_by_a_category_and_by_ranges(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r'"how" is of kind "list"; of edges numbers, categories and dates'):
+    with pytest.raises(InputError, match=r'"how" is of kind "list", but only numbers, categories and dates of edges'):
         build(tmp_path, 'features = { how = "list" }\n')
     many = "user,shop,how\n" + "".join(f"1,a,v{i}\n" for i in range(30))
     with pytest.raises(InputError, match=r'split column "how" has 30 values, and each would become a relation'):

@@ -52,7 +52,7 @@ def test_kinds_are_written_and_the_graph_stays_the_same(toml: Path) -> None:
     out = toml.parent / "g.npz"
     answer = CliRunner().invoke(app, ["data", "build", str(toml), "--kinds", "--out", str(out)])
     assert answer.exit_code == 0, answer.output
-    assert "kinds   6 columns are stated in" in answer.stdout
+    assert "kinds   the kinds of 6 columns are now in" in answer.stdout
     text = toml.read_text()
     assert text.startswith("# shops and their visitors\n[graph]\nreverse = true\n[nodes.user]          # people\n")
     assert '"home town" = "category"  # text, 2 values\n' in text

@@ -39,7 +39,9 @@ def test_a_path_that_a_run_does_not_list_weighs_nothing_there():
     assert paths["AP"].mean == pytest.approx(0.3)
     assert paths["AP"].ranks == (1, 2)
     assert result.top3_overlap == 0
-    assert any("AP has the weight 0.300 ± 0.424, less than its deviation" in warning for warning in result.warnings)
+    assert any(
+        "the weight of AP, 0.300 ± 0.424, is smaller than its deviation" in warning for warning in result.warnings
+    )
 
 
 def test_top_limits_the_list():

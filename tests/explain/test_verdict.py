@@ -32,7 +32,7 @@ def result(planted: tuple[HeteroData, NodeTask]) -> Result:
     [
         (0.9, 0.8, 0.02, "The choice of paths is worth 10.00 points"),
         (0.8, 0.9, 0.02, "The choice of paths costs 10.00 points"),
-        (0.9, 0.89, 0.02, "it is not shown that the choice of paths matters"),
+        (0.9, 0.89, 0.02, "There is no evidence that the choice of paths matters"),
     ],
 )
 def test_the_verdict_follows_the_control(learned: float, control: float, noise: float, words: str) -> None:
@@ -43,7 +43,7 @@ def test_the_verdict_follows_the_control(learned: float, control: float, noise: 
 
 def test_without_a_control_nothing_is_claimed() -> None:
     verdict = Learned(0.4, num_significant=3).verdict
-    assert "What their choice is worth is not known" in verdict
+    assert "Whether the choice of paths matters has not been tested" in verdict
     assert "--control" in verdict
 
 

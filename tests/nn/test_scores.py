@@ -75,5 +75,5 @@ def test_what_cannot_have_scores_is_refused():
     with pytest.raises(InputError, match=r'model\.aggregate must not be "none"'):
         built(stack, aggregate="none")
     options = Config.of({"model": VALUES}).model
-    with pytest.raises(InputError, match="representations are asked for"):
+    with pytest.raises(InputError, match="class scores and no representations"):
         options.build(Features.of(randn(stack.num_nodes, 4)), stack.relations)

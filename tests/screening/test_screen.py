@@ -161,7 +161,7 @@ def test_little_memory_keeps_the_best_paths() -> None:
     [
         ({"longest": 0}, "longest is 0; look at paths of at least one step"),
         ({"permutations": 5}, "permutations is 5; p-values of 5 % need at least 19"),
-        ({"length": 5}, "screening has no limit of the name length; there are longest"),
+        ({"length": 5}, "screening has no limit named length; the limits are longest"),
     ],
 )
 def test_impossible_limits_are_refused(limits: dict[str, Any], message: str) -> None:

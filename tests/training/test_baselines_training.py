@@ -105,8 +105,11 @@ def test_several_labels_and_nodes_without_features(academic: Academic, model: st
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "gat", "hidden": 64, "heads": 7}, "the 7 heads of model.heads share model.hidden.* it is 64"),
-        ({"name": "hgt", "hidden": 4, "heads": 8}, "must be a multiple of them"),
+        (
+            {"name": "gat", "hidden": 64, "heads": 7},
+            r"the 7 heads \(model.heads\) share the width model.hidden, which is 64",
+        ),
+        ({"name": "hgt", "hidden": 4, "heads": 8}, "make it a multiple of 8"),
         ({"name": "gat", "attention_dropout": 1.0}, "model.attention_dropout = 1.0: input should be less than 1"),
         ({"name": "jk_net", "jump": "mean"}, 'model.jump cannot be "mean"'),
         ({"name": "mixhop", "powers": []}, "model.powers"),

@@ -78,7 +78,7 @@ def build_graph(
 
         count = state_kinds(config, tables.Encoding.from_json(graph.encoding, where=graph.name))
         if not as_json:
-            say("kinds", f"{count} columns are stated in {config}: edit them and build again")
+            say("kinds", f"the kinds of {count} columns are now in {config}: edit them and build again")
 
 
 def stored_encoding(path: Path) -> Encoding:

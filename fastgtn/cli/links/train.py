@@ -73,7 +73,7 @@ def screen_link_paths(settings: LinkSettings, *, data_dir: Path | None, as_json:
         return
     emit_table(_screening_table(screening))
     for name in screening.left_out[:10]:
-        say("skipped", f"{name}: a half of this path is too large")
+        say("skipped", f"{name}: one half of this path is too large to compute")
 
 
 def link_settings(

@@ -62,14 +62,21 @@ def _moments(graph: HeteroData, labels: Labels, moments: Tensor, times: Times) -
     early = int((moments[labels.test] < last).sum())
     if early:
         message = f"{early} of {len(labels.test)} test nodes have moments before the latest training node."
-        advice = 'Scores are those of a random sample, not of the future: split by time (by = "time") to measure that.'
+        advice = (
+            'The score describes a random sample. To measure predictions of the future, split by time (by = "time").'
+        )
         yield Finding("future", "warning", message, advice)
     past, _ = past_and_future(graph, labels.target, moments)
     sees, had = (_receivers(g, labels.target)[nodes] for g in (past, graph))
     blind = int((had & ~sees).sum())
     if blind > BLIND * len(nodes):
         message = f"{blind} of {len(nodes)} nodes of the splits have no edge that is older than their moment."
-        yield Finding("future", "warning", message, "They are predicted from their own features: compare the units.")
+        yield Finding(
+            "future",
+            "warning",
+            message,
+            "They are predicted from their own features alone. Check that times and moments have one unit.",
+        )
     always = [e for e in graph.edge_types if e[2] == labels.target and _has_no_time(times, e)]
     if always:
         listed = ", ".join(f'"{name}"' for _, name, _ in always)

@@ -93,7 +93,7 @@ def _differences(graph: HeteroData) -> Iterator[Finding]:
                 "dates",
                 "note",
                 f'"{node_type}" has {len(names)} features of days between two dates: {", ".join(names)}.',
-                "Take dates that are known only after the label out of features.",
+                "Remove dates from features that are known only after the label.",
             )
 
 
@@ -116,7 +116,7 @@ def _duplicate_edges(graph: HeteroData) -> Iterator[Finding]:
                 "duplicate edges",
                 "note",
                 f'{repeated} edges of "{edge_type[1]}" are stored more than once.',
-                "They count as heavier edges; drop them, or merge them into edge weights, if that is not meant.",
+                "They count as heavier edges. If that is not intended, drop them or merge them into edge weights.",
             )
 
 

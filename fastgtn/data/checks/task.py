@@ -106,7 +106,7 @@ def _untrained_classes(labels: Labels) -> Iterator[Finding]:
         if labels.val is not None:
             tested &= ~_present(labels, labels.val, count)
         if bool(tested.any()):
-            message += f" Only test nodes have {int(tested.sum())} of them, which give the model outputs all the same."
+            message += f" Only test nodes have {int(tested.sum())} of them; the model still has outputs for these."
         yield Finding("classes", "warning", message, "They cannot be learned: draw another split or merge classes.")
 
 

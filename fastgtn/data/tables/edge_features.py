@@ -63,7 +63,9 @@ def fit_edges(table: pa.Table, relation: RelationTable, where: str) -> EdgeEncod
         if kind == "number" or kind == "date" or kind == "category":
             columns.append(fit_column(table[name], name, kind, feature.format, what))
         else:
-            raise InputError(f'{what} is of kind "{kind}"; of edges numbers, categories and dates are summarised.')
+            raise InputError(
+                f'{what} is of kind "{kind}", but only numbers, categories and dates of edges can be summarised.'
+            )
     columns += fit_time(table, relation.time_column, columns, where)
     dates = {column.column: column.format for column in columns if column.kind == "date"}
     columns += [EdgeColumn(column=d.name, kind="number", difference=d) for d in find_differences(table, dates, where)]

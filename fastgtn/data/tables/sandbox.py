@@ -70,7 +70,7 @@ def _forbidden(node: Any) -> str | None:
     if isinstance(node, dict):
         kind = node.get("type")
         if isinstance(kind, str) and kind.endswith("_NODE") and kind not in QUERY_NODES:
-            return f"sql must only read; it holds a {kind.split('_')[0]}."
+            return f"sql must only read, but it contains a {kind.split('_')[0]}."
         name = node["function"].get("function_name") if kind == "TABLE_FUNCTION" else None
         if kind == "TABLE_FUNCTION" and name not in TABLE_FUNCTIONS:
             return f"sql must not use the table function {name}; allowed are {', '.join(sorted(TABLE_FUNCTIONS))}."

@@ -40,7 +40,7 @@ def screen_metapaths(
         options = replace(options, **limits)
     except TypeError:
         known = ", ".join(ScreenOptions.__dataclass_fields__)
-        raise InputError(f"screening has no limit of the name {', '.join(limits)}; there are {known}.") from None
+        raise InputError(f"screening has no limit named {', '.join(limits)}; the limits are {known}.") from None
     return screen_inputs(Inputs.of(graph, config), task, config, options=options, progress=progress)
 
 

@@ -45,7 +45,7 @@ def fit_columns(
             if block.missing and kind == "number" and feature.fill is None:
                 warnings.warn(
                     f"{what}: {block.missing:,} of {table.num_rows:,} values are missing; they take the median, and a "
-                    f'column "{name}=missing" says where (fill = "median", "mean" or a number settles it).',
+                    f'column "{name}=missing" marks them (set fill = "median", "mean" or a number to decide it).',
                     stacklevel=2,
                 )
     between = fit_differences(table, fitted, where=where)
@@ -126,7 +126,7 @@ def note_missing_rows(
             usual = np.expm1(encoder.mean) if encoder.is_log else encoder.mean
             warnings.warn(
                 f'[{where}]: a node has {counts.mean():.3g} rows of "{column.relation}" here, and {usual:.3g} in the '
-                "tables of the training, so its sums mean something else. Add the other rows of these nodes to the "
+                "tables of the training, so its sums are not comparable. Add the other rows of these nodes to the "
                 "tables, not only the new ones.",
                 stacklevel=2,
             )

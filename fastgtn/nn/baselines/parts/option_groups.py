@@ -39,7 +39,7 @@ class AttentionOptions(BackboneOptions):
     def _heads_divide_the_width(self) -> Self:
         if self.hidden % self.heads:
             raise ValueError(
-                f"the {self.heads} heads of model.heads share model.hidden, so it must be a multiple of them, "
-                f"but it is {self.hidden}."
+                f"the {self.heads} heads (model.heads) share the width model.hidden, which is {self.hidden}: "
+                f"make it a multiple of {self.heads}."
             )
         return self

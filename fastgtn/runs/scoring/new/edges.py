@@ -154,7 +154,7 @@ class EdgeReader:
         if len(found) == 1:
             return found[0]
         known = [*self._table_names, *splits]
-        hint = f"several are called so: use one of {', '.join(map(str, found))}" if found else nearest(key, known)
+        hint = f"several have this name: use one of {', '.join(map(str, found))}" if found else nearest(key, known)
         raise InputError(f'no relation "{key}" of {self.target} nodes; {hint}')
 
     @cached_property

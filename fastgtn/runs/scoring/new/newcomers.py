@@ -112,8 +112,8 @@ class Newcomers:
         for node in nodes:
             if self.there.names.has(str(node.id)):
                 raise InputError(
-                    f'the new node "{node.id}" has the id or name of a node of the graph: ask for that one by its id, '
-                    "or give the new one another id."
+                    f'the new node "{node.id}" has the id or name of a node of the graph: request that node by its id, '
+                    "or give the new node another id."
                 )
 
 
