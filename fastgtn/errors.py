@@ -23,7 +23,7 @@ def nearest(name: str, options: Iterable[str]) -> str:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse pipes, sockets and devices, which would be read for ever; what does not exist is the caller's business."""
+    """Refuse pipes, sockets and devices, whose end may never come. A path that does not exist is not refused here."""
     try:
         mode = path.stat().st_mode
     except OSError:

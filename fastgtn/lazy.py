@@ -88,7 +88,7 @@ class _Deferring:
 
 
 class _Waiting(ModuleType):
-    """The empty module. Those who hold it get the names of the real one."""
+    """The empty module. It looks names up in the real one."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__path__", "__all__", "__version__"):

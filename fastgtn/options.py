@@ -28,12 +28,12 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class Free:
-    """The key says how something is run, and changes no weights of a seed. Stands in the annotation of a key."""
+    """In the annotation of a key: the key changes how a run is executed, but not the weights of a seed."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """`fastgtn tune` draws any number between two, or one on a grid of `step`. Stands in the annotation of a key."""
+    """In the annotation of a key: `fastgtn tune` draws any number between two, or one on a grid of `step`."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Choice:
-    """`fastgtn tune` draws one of a few values. Stands in the annotation of a key."""
+    """In the annotation of a key: `fastgtn tune` draws one of a few values."""
 
     values: tuple[Any, ...]
 

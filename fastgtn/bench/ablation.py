@@ -1,4 +1,4 @@
-"""What the identity and the non-local relation are good for (the paper's tables 3, 4 and 6)."""
+"""The effect of the identity and of the non-local relation (the paper's tables 3, 4 and 6)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ def ablation_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]
 
 
 def non_local_attention(cell: Cell) -> list[list[float]]:
-    """Mean weight of the non-local relation for each layer and each hop, the one that is applied first first."""
+    """Mean weight of the non-local relation for each layer and each hop, in the order in which hops are applied."""
     if not cell.summary:
         return []
     layers: list[list[np.ndarray[Any, Any]]] = []

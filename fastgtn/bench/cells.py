@@ -24,7 +24,7 @@ from fastgtn.runs.train import train
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run: a config under the name that it has in the table."""
+    """One run to do: a config, and its name in the table."""
 
     dataset: str
     model: str
@@ -155,7 +155,7 @@ def _gathered(cells: Iterable[Cell], done: Callable[[Cell], None] | None) -> lis
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Dense products add in another order when they are shared among threads, so their last bits differ."""
+    """Use one thread: dense products add in another order on several threads, so their last bits would differ."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -165,7 +165,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _begin_worker() -> None:
-    """A worker has one thread, and ends with the process that started it, even if that one was killed."""
+    """Give a worker one thread, and let it end with the process that started it, even if that one is killed."""
     torch.set_num_threads(1)
     parent = parent_process()
     if parent is not None:

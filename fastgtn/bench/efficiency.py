@@ -65,7 +65,7 @@ def efficiency_cells(
 
 
 def measure(dataset: str, sizes: Sizes, data_dir: Path | None = None) -> dict[str, Any]:
-    """Seconds and bytes of each way, for inference and for one step of training."""
+    """Seconds and bytes of each variant, for inference and for one training step."""
     graph, task = load(dataset, data_dir=data_dir)
     if task is None:
         raise InputError(f"{dataset} has no labels and splits, so no training step can be measured: add a task.")
@@ -108,7 +108,7 @@ def efficiency_report(cells: Sequence[dict[str, Any]], sizes: Sizes, *, command:
 
 
 def _models(features: Features, stack: RelationStack, sizes: Sizes) -> tuple[dict[str, nn.Module], str]:
-    """The three ways with the same weights, and why the explicit one is missing, if it is."""
+    """The three variants with the same weights, and the reason if the explicit one is missing."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         words: dict[str, Any] = {"path_length": sizes.path_length, "num_channels": sizes.num_channels}
@@ -167,7 +167,7 @@ def _cell(found: dict[str, float] | None) -> str:
 
 
 def _factor(found: dict[str, dict[str, float]], way: str) -> str:
-    """How many times faster, and smaller, than the explicit way."""
+    """How many times faster and smaller a variant is than the explicit one."""
     if "explicit" not in found:
         return "–"
     time = found["explicit"]["seconds"] / found[way]["seconds"]

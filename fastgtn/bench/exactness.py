@@ -1,4 +1,4 @@
-"""FastGTN is GTN, GCN and MixHop, given their weights: confidence scores of trained models (figures 4, 8 and 9)."""
+"""FastGTN equals GTN, GCN and MixHop when given their weights: scores of trained models (figures 4, 8 and 9)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Link prediction: the joined meta-paths beside simple and known predictors, on one graph."""
+"""Link prediction: the joined meta-paths compared with simple and published predictors on one graph."""
 
 from __future__ import annotations
 

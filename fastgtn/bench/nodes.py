@@ -1,4 +1,4 @@
-"""Node classification: every model on every dataset (the paper's tables 3 and 4), and how sure the best one is."""
+"""Node classification: every model on every dataset (the paper's tables 3 and 4), and tests of the differences."""
 
 import warnings
 from collections.abc import Sequence

@@ -72,9 +72,9 @@ def options(
 
 
 def start_fast() -> None:
-    """Import only what a command uses, and search for no garbage while it starts and when it ends.
+    """Defer imports that a command does not need, and pause garbage collection while it starts and when it ends.
 
-    A program that imports the package does not call this: what it imports, and when, is its own decision.
+    Only the command line calls this. A program that imports the package is not affected.
     """
     defer(UNUSED)
     gc.disable()
@@ -85,8 +85,8 @@ def start_fast() -> None:
 
 
 def end_fast() -> None:
-    """The end of a process searches all objects for cycles, several times, before it gives back all memory anyway."""
-    if "duckdb" not in sys.modules:  # which takes objects that are not found for leaks, and complains
+    """Skip the garbage collections that Python runs at exit: the system frees all memory anyway."""
+    if "duckdb" not in sys.modules:  # duckdb would report the objects that are skipped as leaks
         gc.freeze()
 
 

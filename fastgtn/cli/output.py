@@ -14,7 +14,7 @@ from rich.text import Text
 
 
 def plain(text: str) -> str:
-    """Names from files may hold codes that move the cursor or hide text: they are shown, not obeyed."""
+    """Show control codes in names from files as text, so that they cannot move the cursor or hide anything."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

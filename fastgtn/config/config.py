@@ -39,9 +39,9 @@ class FeatureOptions(Section):
     """What is done to the features.
 
     Args:
-        normalize: "row" divides by the sum of a row, "count" by the mean of what is not zero in it. "standard" takes
-            off the mean of a column and divides by its deviation; "scale" divides all columns by the same number
-            instead. "none" leaves features alone. "auto", the default of GTN and FastGTN, looks at the numbers of
+        normalize: "row" divides by the sum of a row, "count" by the mean of its non-zero entries. "standard"
+            subtracts the mean of a column and divides by its deviation; "scale" divides all columns by the same number
+            instead. "none" changes nothing. "auto", the default of GTN and FastGTN, looks at the numbers of
             each node type: "count" for counts, "none" for zeros and ones and for sparse numbers, "scale" for others, or
             "standard" where columns are in different units. A table gives one of them for each node type.
         shared: Whether all node types share one feature space; overrides the graph.
@@ -121,7 +121,7 @@ class Config(Section):
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> "Config":
-        """From the complete values of a run. Keys that the version of the run did not have get what it did."""
+        """From the complete values of a run. A key that its version did not have gets the value it behaved like."""
         entry = options_by_name().get(str(_model_name(values.get("model"))))
         return cls.of(EARLIER if entry is not None and issubclass(entry, MetaPathOptions) else {}, values)
 
@@ -153,7 +153,7 @@ class Config(Section):
 
 
 def free_keys() -> frozenset[str]:
-    """The full keys that say how something is run, and change no weights of a seed."""
+    """The full keys that change how a run is executed, but not the weights of a seed."""
     sections = {name: field.annotation for name, field in Config.model_fields.items()}
     return frozenset(
         f"{name}.{key}"

@@ -66,7 +66,7 @@ def check_keys(values: Mapping[str, Any]) -> None:
 
 
 def unknown_key(names: Sequence[str], known: Iterable[str]) -> str:
-    """The message for the names of a key whose last is none of those that are known in its section."""
+    """The error message for a key whose last name is unknown in its section."""
     key, section = ".".join(names), ".".join(names[:-1])
     where = f" in [{section}]" if section else ""
     return f'no config key "{key}"{where}; {nearest(names[-1], known)}'

@@ -1,4 +1,4 @@
-"""From which probability on a node is given the rare class: chosen on the validation nodes for a stated aim."""
+"""The decision threshold of the rare class, chosen on the validation nodes for a stated aim."""
 
 import re
 from dataclasses import dataclass
@@ -55,15 +55,16 @@ class Decision:
 
 
 def decided(probabilities: Tensor, asked: int, threshold: float) -> Tensor:
-    """The class numbers of rows of two classes: the class that is asked for from the threshold on, else the other."""
+    """The class of each row: the positive one if its probability reaches the threshold, else the other one."""
     return torch.where(probabilities[:, asked].double() >= threshold, asked, 1 - asked)
 
 
 def choose_decision(probabilities: Tensor, truth: Tensor, aim: str, *, class_name: str) -> Decision:
     """The threshold that fulfils the aim and is best in the other respect.
 
-    Of many thresholds, one fulfils any aim by luck on few validation nodes, and fails on others. Precision and recall
-    therefore count as what they exceed with a probability of three quarters, given these nodes (Jeffreys' prior).
+    With few validation nodes, one of many thresholds fulfils any aim by luck and fails on other nodes. Precision and
+    recall are therefore replaced by the value that they exceed with a probability of three quarters, given these nodes
+    (Jeffreys' prior).
 
     Args:
         probabilities: Of the class, of validation nodes, [B].
@@ -92,7 +93,7 @@ def choose_decision(probabilities: Tensor, truth: Tensor, aim: str, *, class_nam
 
 
 def _exceeded(right: Tensor, wrong: Tensor) -> Tensor:
-    """The share of right ones that is exceeded with a probability of three quarters."""
+    """The share of successes that is exceeded with a probability of three quarters."""
     from scipy.special import betaincinv  # few trainings need it
 
     return torch.from_numpy(betaincinv(right.numpy() + 0.5, wrong.numpy() + 0.5, 1 - CAUTION))

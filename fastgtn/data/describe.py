@@ -98,7 +98,7 @@ def describe(graph: HeteroData, labels: Labels | None) -> GraphInfo:
 
 
 def incoming(graph: HeteroData, edge_type: tuple[str, str, str]) -> Tensor:
-    """Number of edges that arrive at each node of the relation's target type."""
+    """Number of incoming edges of each node of the relation's target type."""
     return torch.bincount(graph[edge_type].edge_index[1], minlength=graph[edge_type[2]].num_nodes)
 
 

@@ -1,4 +1,4 @@
-"""The moments at which nodes are looked at: `as_of` of a node type."""
+"""The moments of nodes, `as_of`, after which a prediction may see nothing."""
 
 import torch
 from torch import Tensor

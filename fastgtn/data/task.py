@@ -215,14 +215,14 @@ class NodeTask:
         return replace(self, cut=(self.class_names.index(decision["class_name"]), float(decision["threshold"])))
 
     def loss_weight(self, labels: Tensor) -> float:
-        """What the loss of these nodes counts in a mean over several groups of nodes."""
+        """The weight of the loss of these nodes in a mean over several groups of nodes."""
         if self.class_weights is None or self.kind in ("multi", "number"):
             return float(len(labels))
         return float(self.class_weights[labels.cpu()].sum())
 
     @torch.no_grad()
     def tally(self, logits: Tensor, labels: Tensor) -> Tally:
-        """What the metrics need to know of these rows; the tallies of blocks of rows can be added."""
+        """The counts that the metrics need of these rows; the tallies of blocks of rows can be added."""
         self._check_logits(logits, labels)
         if self.kind == "number":
             if self.unit is not None:

@@ -1,4 +1,4 @@
-"""What training asks of a task, whatever is predicted: nodes and links answer it."""
+"""The interface between training and a task, which node tasks and link tasks implement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Task(Protocol):
 
     @property
     def val(self) -> Sized:
-        """What chooses an epoch or a config."""
+        """The split that chooses an epoch or a config."""
 
     @property
     def selection_metric(self) -> str:
@@ -30,4 +30,4 @@ class Task(Protocol):
         """The weight of these rows in a mean over several groups of rows."""
 
     def tally(self, logits: Tensor, labels: Tensor) -> Any:
-        """What the metrics need to know of some rows. Tallies have `rows`, can be added, and have `scores()`."""
+        """The counts that the metrics need of some rows. Tallies have `rows`, can be added, and have `scores()`."""

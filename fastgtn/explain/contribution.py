@@ -57,7 +57,7 @@ class PathParts:
         return self.gates.logits((self.own_scale * values).transpose(1, 2))
 
     def contribution(self, part: Tensor) -> float:
-        """The mean size of a part. What is the same for all classes or all nodes decides nothing, and is taken off."""
+        """The mean size of a part, without what is the same for all classes or all nodes, which decides nothing."""
         if self.is_exclusive:
             part = part - part.mean(1, keepdim=True)
         return float((part - part.mean(0)).abs().mean())

@@ -52,7 +52,7 @@ class RankedPath:
 
     @property
     def lift(self) -> float | None:
-        """The share over what the graph alone gives."""
+        """The share divided by the share under uniform filters."""
         return self.weight / self.uniform_share if self.uniform_share else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Ranking:
         num_without: Chosen nodes at which no walk starts; they have no shares.
         unseen: Upper bound of the weight of an unlisted path if the search was stopped; zero if the ranking is exact.
         own_contribution: The contribution of the node's own features (γ).
-        learned: How far the ranking is learned from the labels; None where nobody looked.
+        learned: Whether the ranking was learned from the labels; None if that was not examined.
     """
 
     target: str

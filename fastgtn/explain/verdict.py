@@ -1,4 +1,4 @@
-"""How far an answer is learned: the entropy of the filters, and a control whose filters are frozen at uniform."""
+"""Whether a ranking was learned: the entropy of the filters, and a control whose filters are frozen at uniform."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Learned:
-    """How far a ranking is learned from the labels.
+    """Evidence on whether a ranking was learned from the labels.
 
     Args:
         entropy: Of the filters, relative to uniform ones, mean over hops and channels: 1 means that nothing was chosen.

@@ -1,4 +1,4 @@
-"""Links: which edge comes next, and along which meta-paths."""
+"""Link prediction: which edges are missing or come next, and along which meta-paths."""
 
 from fastgtn.links.fit import LinkPath, LinkResult, fit_links
 from fastgtn.links.folder import load_links

@@ -29,7 +29,7 @@ class LinkPath:
     """One joined meta-path of a trained model.
 
     Args:
-        weight: What it adds to the log-odds of a pair that it joins, on average; negative if it speaks against links.
+        weight: What it adds on average to the log-odds of a pair that it joins; negative if it argues against links.
             Of learned encoders, how much more it adds to links than to other pairs.
         contribution: Mean absolute part of the log-odds of the validation pairs, after subtracting its mean.
         without: What the validation score that chose the model loses if this path is left out.

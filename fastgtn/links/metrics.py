@@ -21,7 +21,7 @@ BLOCK_SCORES = 8_000_000  # scores of sources with all targets that are held at 
 
 @dataclass(frozen=True, eq=False)
 class LinkTally:
-    """What the metrics need to know of some pairs, and of some sources whose targets were all ranked.
+    """The counts that the metrics need of some pairs, and of some sources whose targets were all ranked.
 
     The tallies of batches and processes add up: the scores of the sum do not depend on how the rows were divided.
 

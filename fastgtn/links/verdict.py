@@ -14,7 +14,7 @@ MANY_COLD = 0.05  # from this share of links to nodes without known links, encod
 
 
 class Judged(ABC):
-    """What every trained link model says of itself: its scores, its paths, and what it adds to popularity."""
+    """What every trained link model reports: its scores, its paths, and what it adds to popularity."""
 
     task: LinkTask
     screening: LinkScreening
@@ -61,7 +61,7 @@ class Judged(ABC):
         }
 
     def notes(self) -> list[str]:
-        """What a reader should know before trusting the scores."""
+        """Notes that a reader should see before trusting the scores."""
         task, found = self.task, []
         if task.has_given_test:
             found.append(

@@ -12,7 +12,7 @@ from fastgtn.relations.kernels.dropout import drop
 
 
 class Predictor(nn.Module):
-    """A backbone, and something that turns its representations into scores. Training knows no more of a model.
+    """A backbone, and something that turns its representations into scores. Training needs nothing else of a model.
 
     Attributes:
         backbone: Computes representations of nodes.
@@ -44,7 +44,7 @@ class NodeClassifier(Predictor):
             self._fix_head(num_classes)
 
     def _fix_head(self, num_classes: int) -> None:
-        """Let the head be the identity for good; an explanation still reads its weights as those of any head."""
+        """Fix the head at the identity. Explanations read its weights like those of any other head."""
         if self.backbone.out_features != num_classes:
             raise InputError(
                 f"the model computes {self.backbone.out_features} numbers per node, which cannot be the scores of "

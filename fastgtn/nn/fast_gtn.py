@@ -124,7 +124,7 @@ class FastGTN(MetaPathModel):
         aggregate: How channels are combined, see :class:`ChannelAggregation`.
         encoder: ``"relu"`` adds a ReLU and a second map between the features and the first hop.
         encoder_features: Width between these two maps; by default d.
-        own: Whether a node's own features have a map of their own, or share that of the messages as in the paper.
+        own: Whether a node's own features have a separate map, or share that of the messages as in the paper.
         rescale: Whether messages of a channel have a factor, see :meth:`rescale`; one until that is called.
         dropout: Dropout on the features before each layer.
         non_local: Options of the non-local relation that is added at each hop; None for none.

@@ -50,7 +50,7 @@ class GTN(MetaPathModel):
         gamma: Weight γ of the self-loops; a node's own share is γ / (1 + γ).
         encoder: ``"relu"`` adds a ReLU and a second map between the features and the learned graph.
         encoder_features: Width between these two maps; by default d.
-        own: Whether a node's own features have a map of their own, or share that of the messages as in the paper.
+        own: Whether a node's own features have a separate map, or share that of the messages as in the paper.
         rescale: Whether messages of a channel have a factor, see :meth:`rescale`; one until that is called.
     """
 
@@ -193,7 +193,7 @@ class GTN(MetaPathModel):
 
 @describes(GTN, "GTN")
 class GTNOptions(MetaPathOptions):
-    """The keys of GTN, which divides by degrees itself. Normalised rows give each hop of a path the same say."""
+    """The keys of GTN, which divides by degrees itself. With normalised rows, all hops of a path count the same."""
 
     settings: ClassVar[Values] = {
         "graph": {"normalize": "auto"},

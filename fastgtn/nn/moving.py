@@ -1,4 +1,4 @@
-"""Planned graphs on another device: every tensor that a plan holds, however it holds it."""
+"""Move planned graphs to another device: every tensor in a plan, at any depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-local operations: one more relation per hop, between nodes that are alike wherever they are."""
+"""Non-local operations: one more relation per hop, between similar nodes anywhere in the graph."""
 
 import warnings
 from typing import Annotated, Any

@@ -8,14 +8,14 @@ FEW_ROWS = 8  # BLAS computes a few rows in another order of summation than many
 
 
 class RowLinear(nn.Linear):
-    """A linear layer that scores a node to the bit as it does in a batch."""
+    """A linear layer that gives a node the same bits alone as in a batch."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(_padded(x))[: len(x)]
 
 
 def row_product(x: Tensor, weight: Tensor) -> Tensor:
-    """x @ weight, each row as it would be among many rows."""
+    """x @ weight, with the same bits in each row as if it were one of many."""
     return torch.mm(_padded(x), weight)[: len(x)]
 
 

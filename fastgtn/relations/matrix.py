@@ -1,4 +1,4 @@
-"""One relation of a stack as a matrix one can look at."""
+"""A view of one relation of a stack as a matrix."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Explicit sparse products with gradients: meta-path graphs that can be looked at, exported and checked."""
+"""Explicit sparse products with gradients: meta-path graphs that can be inspected, exported and checked."""
 
 from typing import Any, NamedTuple
 

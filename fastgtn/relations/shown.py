@@ -1,4 +1,4 @@
-"""Relations for other eyes: as the edge types of a PyG graph, and as the rows of a table."""
+"""Relations in other forms: as edge types of a PyG graph, and as rows of a printed table."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""When the nodes and edges of a graph came to be."""
+"""The times at which nodes and edges of a graph appear."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Times:
     """The times of nodes by type and of edges by relation, float64, NaN = always there; types may be left out.
 
     A node cannot send a message before it exists. The time of an edge is therefore the later of its own time and the
-    time of the node that it comes from. The receiver is not asked: it is the node that is looked at, or it has sent a
+    time of the node that it comes from. The time of the receiver does not matter: it is the target, or it has sent a
     message itself.
     """
 

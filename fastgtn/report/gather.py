@@ -175,7 +175,7 @@ class _Reader:
             return None, str(error)
 
     def notes(self, not_dropped: str | None, no_reasons: str | None) -> list[str]:
-        """Notes that a reader should know before trusting the tables."""
+        """Notes that a reader should see before trusting the tables."""
         notes = []
         if self.changed:
             notes.append("The graph has changed since the training: the tables show the model on the present graph.")

@@ -1,4 +1,4 @@
-"""What was predicted, against the labels of a split that may be looked at: validation, or training without it."""
+"""Predictions compared with the labels of a split that may be shown: validation, or training if there is none."""
 
 from __future__ import annotations
 

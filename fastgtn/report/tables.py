@@ -79,7 +79,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Judged:
-    """The predictions for a split whose labels may be looked at."""
+    """The predictions for a split whose labels may be shown."""
 
     split: str
     num_nodes: int

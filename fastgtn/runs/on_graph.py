@@ -88,7 +88,7 @@ class OnGraph:
     def seen(self) -> tuple[Inputs, Tensor]:
         """For summaries over nodes: the graph as the target nodes see it, and the number of each of them in it.
 
-        These are the same nodes unless they have moments; of many moments, 16 are looked at.
+        These are the same nodes unless they have moments; if there are many moments, 16 are used.
         """
         rows = torch.tensor(self.inputs.raw.nodes_of(self.target), dtype=torch.int64)
         inputs, places = self.inputs.seen_by(rows, hops_seen(self.model), most_moments=MOST_MOMENTS)

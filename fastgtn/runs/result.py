@@ -259,7 +259,7 @@ class Result(SeedFacts):
 
     @property
     def learned(self) -> Learned:
-        """How far the answer is learned: the entropy of the filters, and the control if one was trained."""
+        """Whether the ranking was learned: the entropy of the filters, and the control if one was trained."""
         return learned_of(self)
 
     def control(self) -> Control:

@@ -1,4 +1,4 @@
-"""What is known of a run in numbers: of each seed, and over all of them."""
+"""The numbers of a run: of each seed, and summarised over all seeds."""
 
 import importlib.metadata
 import platform

@@ -57,14 +57,14 @@ class ScreenedPath:
 
 @dataclass(frozen=True)
 class Screening:
-    """All paths that were looked at, best first; iterate over it for the paths.
+    """All paths that were tested, best first; iterate over it for the paths.
 
     Args:
         joint: R² of all chosen paths together.
         num_nodes: Training nodes that were used.
         num_train: Training nodes that there are.
         longest: The requested length of the longest path.
-        unseen: What was not looked at, in sentences; empty where everything was.
+        unseen: What was not tested, in sentences; empty if everything was.
         sketched: Columns that wide features were mixed down to; zero where none were.
     """
 

@@ -35,7 +35,7 @@ class ScreenOptions:
     Args:
         longest: Look at paths up to this many steps.
         most_nodes: Training nodes to use, each class in its share.
-        most_paths: Paths of a length that would exceed this are not looked at.
+        most_paths: Lengths at which the number of paths would exceed this are not tested.
         most_chosen: Paths to choose.
         width: Number of columns to which wider features are reduced; None chooses 128 to 1,024 by the time they take.
         permutations: Permuted labels for the p-values.

@@ -49,7 +49,7 @@ def forward_selection(
 
     Args:
         lengths: Steps of each path.
-        explains_alone: Whether the R² of a path alone is positive. One that is not would only mend the noise of others.
+        explains_alone: Whether the R² of a path alone is positive. A path with none could only compensate for noise.
     """
     columns = labels.shape[1]
     alone = {n: float(fit.r_squared(labels, columns)[0]) for n, fit in enumerate(fits)}

@@ -129,7 +129,7 @@ def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
 
 
 def _check_sees_moments(model: NodeClassifier, inputs: Inputs) -> None:
-    """Refuse models to which later nodes are known beyond the edges, where the graph has moments."""
+    """Refuse models that see later nodes by other ways than edges, if the graph has moments."""
     walks = type(model.backbone).prepare is not Backbone.prepare
     if inputs.is_timed and (walks or model.backbone.sees_all_nodes):
         raise InputError(

@@ -208,7 +208,7 @@ def test_another_host_is_warned_of(run_folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("fastgtn.serve.server.run_server", lambda *_, **__: None)
     answer = CliRunner().invoke(commands, ["serve", str(run_folder), "--host", "0.0.0.0", "--port", "0"])
     assert answer.exit_code == 0, answer.output
-    assert "warning: everyone who can reach 0.0.0.0 can ask this server" in answer.stderr
+    assert "warning: everyone who can reach 0.0.0.0 can use this server" in answer.stderr
     answer = CliRunner().invoke(commands, ["serve", str(run_folder), "--port", "0"])
     assert "warning" not in answer.stderr
 

@@ -138,7 +138,7 @@ def explain_command(
 
 
 def _say_next(run: Path, ranking: Ranking) -> None:
-    """The step that is missing: the control, or else the reasons for one node."""
+    """Suggest the next step: the control if there is none, else the reasons for one node."""
     learned = ranking.learned
     if learned is not None and learned.control is None and not learned.found_nothing:
         say("next", f"fastgtn explain {run} --control    what the choice of paths is worth")

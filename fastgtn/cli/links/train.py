@@ -1,4 +1,4 @@
-"""`fastgtn train --task link`: which edge comes next."""
+"""`fastgtn train --task link`: train a model that predicts edges."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def serve_command(
             scorer = Scorer(trained)
     if not is_loopback(host):
         stderr.print(
-            f"warning: everyone who can reach {host} can ask this server; it has no password and no encryption.",
+            f"warning: everyone who can reach {host} can use this server; it has no password and no encryption.",
             markup=False,
         )
     app = build_app(scorer, host=host, max_nodes=max_nodes, max_bytes=1_000 * max_kilobytes)
@@ -58,9 +58,9 @@ def serve_command(
 
 @contextmanager
 def interrupts_remembered() -> Iterator[None]:
-    """Let Ctrl-C end what is inside, at the latest at its end.
+    """Make sure that Ctrl-C ends the block, at the latest when it is finished.
 
-    Python ignores an interrupt in a destructor. The server would then start, and the user would wait for its end.
+    Python ignores an interrupt that arrives in a destructor. Without this, the server would start all the same.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

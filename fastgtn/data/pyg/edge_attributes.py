@@ -26,14 +26,14 @@ Summaries = dict[str, dict[str, Array]]  # by relation and column, a value per n
 
 
 def with_edge_features(graph: HeteroData | Data, *, like: HeteroData | None = None) -> HeteroData:
-    """Summarise `edge_attr` of every relation to its end nodes, and take it away.
+    """Summarise `edge_attr` of every relation as features of the nodes at both ends, and remove it.
 
     Each end gets the number of its edges and, of each column, sum, mean, smallest and largest value as further columns
     of `x`, standardised like the columns of tables. What was fitted is stored in ``graph.meta``. If the graph has
     `as_of`, only edges before the moments of the nodes are summarised.
 
     Args:
-        graph: It is left as it is.
+        graph: The graph; it is not changed.
         like: A graph that this function made, such as the graph of a result: its fitted values are used, so that
             the numbers of new edges mean the same.
     """

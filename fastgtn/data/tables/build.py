@@ -175,7 +175,7 @@ class _Builder:
         self.encodings[name] = known.model_copy(update={"is_sparse": is_sparse})
 
     def _add_relation(self, name: str) -> None:
-        """Edges, their reverse, and what they say of the nodes at both ends."""
+        """Add the edges of a relation, its reverse, and their summaries as features of the nodes at both ends."""
         relation, where, known = self.config.relations[name], f"relations.{name}", self.like
         table, source, target = self._read_relation(relation, where)
         times = self.clock.read(table, relation.time_column, where)
@@ -192,7 +192,7 @@ class _Builder:
 
     @property
     def _node_times(self) -> dict[str, Array]:
-        """When nodes came to be, for the types that say so."""
+        """The times of nodes, for the types that have a time column."""
         return {name: self.graph[name].time.numpy() for name in self.ids if "time" in self.graph[name]}
 
     def _read_relation(self, relation: RelationTable, where: str) -> tuple[pa.Table, Array, Array]:

@@ -1,4 +1,4 @@
-"""Columns of an edge table as features of the nodes at both ends: how many, how much, and when for the last time."""
+"""Columns of an edge table as features of the nodes at both ends: counts, totals, extremes and last values."""
 
 import warnings
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def fit_edges(table: pa.Table, relation: RelationTable, where: str) -> EdgeEncod
 def fit_time(
     table: pa.Table, time: TimeColumn | None, columns: Sequence[EdgeColumn], where: str
 ) -> tuple[EdgeColumn, ...]:
-    """The column that says when rows came to be, where it holds dates and is not among the columns yet."""
+    """The time column of the rows, if it holds dates and is not among the columns yet."""
     if time is None or time.column in {column.column for column in columns}:
         return ()
     values, what = table[time.column], f'[{where}]: time column "{time.column}"'

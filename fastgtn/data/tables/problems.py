@@ -16,7 +16,7 @@ class Problems:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep a user's mistake for later, and go on behind the block."""
+        """Record a user's mistake, and continue after the block."""
         try:
             yield
         except InputError as error:

@@ -1,4 +1,4 @@
-"""DuckDB with its doors shut, and the child process that runs the SQL of a graph.toml.
+"""A locked-down DuckDB, and the child process that runs the SQL of a graph.toml.
 
 Run as a script it answers requests of :class:`fastgtn.data.child.Child`. It imports nothing of `fastgtn`, so that the
 child starts quickly.
@@ -53,7 +53,7 @@ def complaint_about(query: str, connection: duckdb.DuckDBPyConnection) -> str | 
     """Why a query must not run, or None: it must be one SELECT that only reads tables and files.
 
     DuckDB's parser calls ``WITH x AS (COPY … TO 'file') SELECT …`` a SELECT too, and some table functions change
-    settings or run text as SQL, so the parsed query is looked through.
+    settings or run text as SQL, so the parsed query is inspected.
     """
     statements = connection.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:

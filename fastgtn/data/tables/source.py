@@ -170,7 +170,7 @@ def _untyped(path: Path) -> str:
 
 
 def _from_rows(cursor: sqlite3.Cursor, columns: list[str], where: str) -> pa.Table:
-    """SQLite has a type per value, not per column: each column must agree with itself."""
+    """Columns from rows of SQLite, which has a type per value: all values of a column must have one type."""
     parts = []
     while rows := cursor.fetchmany(SQLITE_ROWS):
         values = zip(*rows, strict=True)

@@ -1,4 +1,4 @@
-"""What rows say of the nodes that they belong to: the rows of a relation, and those of a table with a foreign key."""
+"""Summaries of rows as features of nodes: of the rows of a relation, and of a table with a foreign key."""
 
 import warnings
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Summaries:
         """Summarise a relation: its own columns to both ends, or the rows of a table to the nodes they belong to.
 
         Args:
-            times: When nodes came to be, for the types that say so.
+            times: The times of nodes, for the types that have them.
         """
         relation, where = self.config.relations[name], f"relations.{name}"
         known = None if self.like is None else self.like.edges.get(name)
@@ -120,10 +120,11 @@ class Summaries:
         return None
 
     def _is_usual(self, name: str, many: str, one: str, *, is_timed: bool) -> bool:
-        """Whether rows are summarised without being asked.
+        """Whether rows are summarised by default.
 
-        Not to a type without features, which would lose its embeddings; not the rows that are predicted, whose scores
-        must not depend on which of them are in a table; not past the moments of a task.
+        They are not if the owner has no features, because it would lose its embeddings; if the rows are the nodes to
+        predict, because their scores must not depend on which of them are in a table; or if a task has moments and the
+        rows have no time.
         """
         task, link = self.config.task, self.config.link_task
         target = None if task is None else task.target

@@ -1,4 +1,4 @@
-"""Times of tables: when nodes and edges came to be, and the moments at which nodes are looked at."""
+"""Times of tables: when nodes and edges appeared, and the moments after which nodes may see nothing."""
 
 import datetime as dt
 import warnings
@@ -62,7 +62,7 @@ def moments(table: pa.Table, task: Task, clock: Clock) -> Array | None:
         return None
     if not isinstance(task.as_of, AsOf):
         return np.full(len(table), clock.moment(task.as_of))
-    if task.as_of.column not in table.column_names:  # new rows are looked at now
+    if task.as_of.column not in table.column_names:  # new rows see everything
         return np.full(len(table), np.nan)
     found = clock.read(table, TimeColumn(column=task.as_of.column, format=task.as_of.format), "task", word="as_of")
     assert found is not None
@@ -137,7 +137,7 @@ class Horizon:
     def born(self, time: Array | None) -> Array:
         """The times of targets whose features were summarised at their moments: they send no messages to earlier ones.
 
-        All rows are older than the moment, so a target of the same moment may hear of them.
+        All rows are older than the moment, so a target of the same moment may use them.
         """
         before = np.nextafter(self.own, -np.inf)
         since = np.where(np.isfinite(self.own), before, self.latest if np.isfinite(self.latest) else np.nan)

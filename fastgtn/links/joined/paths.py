@@ -34,7 +34,7 @@ class JoinedPaths:
         matrices: Per relation of the stack the normalised matrix, rows where a walk stands, columns where it goes.
             Weights enter by their logarithm, since counts of events spread over several orders of magnitude.
         words: The paths, shortest first.
-        left_out: Paths that were not looked at because a half of them would be too large.
+        left_out: Paths that were skipped because one half of them would be too large.
         reverses: Which relation is the reverse of which.
     """
 

@@ -37,7 +37,7 @@ class LinkGraphs:
     def of(task: LinkTask, config: Config) -> LinkGraphs:
         """Prepare the graphs of a task. Links are removed from one stack, so all stages have the same relations."""
         both, _ = both_directions(task.graph_at("use"))
-        use = replace(Inputs.of(both, config), moments=None)  # links have no moments of their own
+        use = replace(Inputs.of(both, config), moments=None)  # links have no moments
         hider = Hider.of(both, use.raw, task.relation)
         test = use
         if task.whole is not task.test_graph:

@@ -30,7 +30,7 @@ class LinkModelOptions(Section):
 
     Args:
         decoder: How two representations become a score.
-        ends: Whether sources and targets have filters of their own; "auto" for GTN and FastGTN.
+        ends: "own" filters for sources and targets, or "shared" ones; "auto" chooses "own" for GTN and FastGTN.
     """
 
     decoder: Annotated[DecoderKind, Choice(("dot", "distmult", "mlp"))] = "dot"

@@ -52,7 +52,7 @@ def distinct_links(graph: HeteroData, relation: Relation) -> Array:
 
 
 def times_of(graph: HeteroData, relation: Relation, links: Array) -> Array:
-    """When each link came to be."""
+    """The time of each link."""
     store = graph[tuple(relation)]
     if "time" not in store:
         raise InputError(f'a split by time needs the time of every edge: set graph["{relation}"].time.')

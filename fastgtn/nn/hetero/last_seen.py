@@ -1,4 +1,4 @@
-"""A memory of one entry: what was computed last from some tensors, as long as they live and do not change."""
+"""A cache of one entry: the last value computed from some tensors, valid while they exist and do not change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 class LastSeen(Generic[T]):
     """Compare tensors by identity and version, and compute again only for others.
 
-    Tensors are held weakly: when one of them goes, the entry goes. A change in place raises a tensor's version, so the
-    entry no longer fits. Tensors made in inference mode have no version and are not remembered.
+    Tensors are held weakly: when one of them is freed, so is the entry. A change in place raises a tensor's version,
+    so the entry no longer fits. Tensors made in inference mode have no version and are not remembered.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ def column_statistics(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def column_scales(matrix: Tensor, scaling: Scaling) -> tuple[Tensor, Tensor]:
-    """What is taken off each column, and what it is divided by then.
+    """What is subtracted from each column, and what it is then divided by.
 
     With "standard" every column gets deviation 1. With "scale" all columns are divided by one number, which makes their
     mean variance 1: columns that vary little stay small. A column that does not vary becomes 1 or −1, since messages

@@ -1,4 +1,4 @@
-"""What the nodes bring along: one matrix for all, one per type, or nothing; dense or sparse."""
+"""The features of nodes: one matrix for all, one per type, or none; dense or sparse."""
 
 from __future__ import annotations
 
@@ -180,12 +180,12 @@ class Features:
         return Features(blocks, self.num_rows, in_order=self.order is None)
 
     def dropped_from(self, width: int) -> Features:
-        """The same nodes; dropout leaves matrices of fewer columns alone, which it would spoil."""
+        """The same features; dropout skips matrices with fewer columns than this, which it would spoil."""
         blocks = tuple(replace(b, is_dropped=b.width >= width) for b in self.blocks)
         return Features(blocks, self.num_rows, in_order=self.order is None)
 
     def with_scaling(self, scaling: Mapping[str, Scaling]) -> Features:
-        """The same nodes; models read the columns of "scale" and "standard" blocks in deviations from their means."""
+        """The same features; models read "scale" and "standard" blocks as deviations from the means of the columns."""
         blocks = tuple(replace(b, scaling=scaling.get(b.key, b.scaling)) for b in self.blocks)
         return Features(blocks, self.num_rows, in_order=self.order is None)
 

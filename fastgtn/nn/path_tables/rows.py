@@ -31,7 +31,7 @@ class UnrolledBlock:
 
 @dataclass(frozen=True, eq=False)
 class UnrolledRows:
-    """Wanted rows with all that paths bring to them. It takes the place of planned hops in GTN and FastGTN."""
+    """Requested rows with the features of all their paths; GTN and FastGTN read them instead of planned hops."""
 
     relations: tuple[Relation, ...]
     inputs: Tensor  # the rows themselves: beside the tables only their own features are read

@@ -1,4 +1,4 @@
-"""Machine code on disk that says what it is: what it was compiled from, and for which types.
+"""Machine code on disk, stored with what it was compiled from and for which types.
 
 Two processes that compile one function for different types at the same time may give both results the same file name.
 numba would then run the code for one type on the arrays of the other. Here such code is not taken, but compiled again.

@@ -1,4 +1,4 @@
-"""How many processors other programs leave to us.
+"""Estimate how many processors other programs leave free.
 
 A team of threads is as slow as the thread that waits longest for a processor. On a machine that others use as well,
 fewer threads finish the same work sooner, so the kernels look at the load before they use a team.

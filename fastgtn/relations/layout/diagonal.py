@@ -22,7 +22,7 @@ class Diagonal:
         return Diagonal, (self.marks, self.pattern)
 
     def check(self) -> None:
-        """Refuse rows without a pattern; each object is looked at once."""
+        """Refuse rows without a pattern; each object is checked once."""
         if "_is_checked" not in self.__dict__:
             check_diagonal(self)
             self.__dict__["_is_checked"] = True

@@ -64,7 +64,7 @@ class Segments:
         return Segments, fields
 
     def check(self) -> None:
-        """Refuse damaged index arrays. The kernels ask before they run; each object is looked at once."""
+        """Refuse damaged index arrays. The kernels call this before they run; each object is checked once."""
         if "_is_checked" not in self.__dict__:
             check_segments(self)
             self.__dict__["_is_checked"] = True

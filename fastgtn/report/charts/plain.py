@@ -136,7 +136,7 @@ def confusion_chart(confusion: Confusion) -> Markup:
 
 
 def hop_chart(shares: Sequence[HopShare]) -> Markup:
-    """How much of the learned graph lies how far away."""
+    """The share of the learned graph at each distance from the target."""
     x = Scale(0, len(shares), LEFT, WIDTH - RIGHT)
     y = scale([100 * share.weight for share in shares], 200 - BOTTOM, TOP, zero=True)
     parts = grid(x, y, "steps from the node", "share %", x_ticks=False)

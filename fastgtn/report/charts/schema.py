@@ -76,7 +76,7 @@ def canvas(schema: SchemaTable) -> Place:
 
 
 def layout(schema: SchemaTable) -> dict[str, Place]:
-    """A type that all others hang on in the middle, or all types in a circle."""
+    """Put the type that all others are connected to in the middle, or all types on a circle."""
     types, (width, height), ring = list(schema.nodes), canvas(schema), _ring(schema)
     hub = _hub(schema)
     around = [t for t in types if t != hub]
@@ -94,7 +94,7 @@ def layout(schema: SchemaTable) -> dict[str, Place]:
 
 
 def _hub(schema: SchemaTable) -> str | None:
-    """The type that all others hang on, if there is one."""
+    """The type that all others are connected to, if there is one."""
     types, joined = list(schema.nodes), {frozenset((s, t)) for s, _, t in schema.edges if s != t}
     return next((t for t in types if len(types) > 2 and joined and all(t in pair for pair in joined)), None)
 

@@ -38,7 +38,7 @@ def control_of(result: Result) -> Control:
 
 
 def learned_of(result: Result) -> Learned:
-    """How far an answer is learned; without a control where none has been trained."""
+    """Evidence on whether a ranking was learned; it includes the control if one has been trained."""
     found = result.screening
     return Learned(
         entropy=filter_entropy(result.model),

@@ -57,7 +57,7 @@ class _Decisions(Facts):
 
 
 def stored_decisions(folder: Path) -> Decisions | None:
-    """What was decided when a run began; None where it has not got that far."""
+    """What was decided when a run began; None if the run stopped before that."""
     for name in (DECISIONS, SCREENING):
         path = folder / name
         if path.exists():

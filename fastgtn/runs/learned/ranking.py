@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ranking_of(result: Result, top: int, by: str, options: dict[str, Any]) -> Ranking:
-    """The ranking by contribution, with the verdict on how far it is learned, or by share alone."""
+    """The ranking by contribution, with a verdict on whether it was learned, or the ranking by share alone."""
     own = result.own
     inputs, places = own.seen  # the graph as the nodes see it, if they have moments
     if inputs is not own.inputs:

@@ -16,7 +16,7 @@ from fastgtn.screening import Screening, ScreenOptions, screen
 from fastgtn.screening.screen import Progress
 from fastgtn.training.build import Inputs, check_task
 
-MOST_MOMENTS = 16  # moments of training nodes are rounded down to so many: each of them needs a graph
+MOST_MOMENTS = 16  # moments of training nodes are rounded down to this many: each of them needs a graph
 
 
 def screen_metapaths(

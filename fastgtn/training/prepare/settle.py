@@ -27,7 +27,7 @@ TELLING = 0.25  # below this R², as on graphs without features, a regression do
 
 @dataclass(frozen=True)
 class Listeners:
-    """Functions that are told how far a decision is."""
+    """Callbacks that report the progress of the decisions."""
 
     screening: Progress | None = None
     trials: Progress | None = None

@@ -35,7 +35,7 @@ def start_filters(backbone: Backbone, inputs: Inputs, options: BackboneOptions) 
 
 
 def freeze_filters(backbone: Backbone) -> None:
-    """Give every relation the same weight in every hop, for good."""
+    """Fix the filters: every relation has the same weight in every hop."""
     for filters in backbone.hop_filters():
         filters.fix(torch.full_like(filters.logits, 1 / filters.logits.size(-1)))
 

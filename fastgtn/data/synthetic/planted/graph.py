@@ -1,8 +1,8 @@
 """Academic graphs whose labels depend on one chosen meta-path: the right answer is known.
 
 The path runs through disjoint groups of nodes, and edges connect each group only with the next. The labelled nodes are
-the first group. Features reveal the topic only in the last group and are uninformative everywhere else. So the mean of
-features over the path shows the label, and no shorter path gets as far as a node that knows anything.
+the first group. Features reveal the topic only in the last group and are uninformative everywhere else. So the mean
+of features over the path shows the label, and no shorter path reaches an informative node.
 """
 
 from itertools import pairwise
@@ -163,7 +163,7 @@ def _check_deviations(**deviations: float) -> None:
 
 
 def _check_memory(nodes: int, width: int, classes: int, steps: int) -> None:
-    """Refuse what cannot be held, before numpy or the system does."""
+    """Refuse a graph that would not fit into memory, before numpy or the system fails."""
     # measured: some 3^steps / 2 paths have two means per class each; the topics come from a square matrix
     need = 8 * (4 * width**2 + nodes * (60 + 4 * width + classes * 3**steps))
     if need > memory_bytes():

@@ -23,9 +23,9 @@ class Group:
 
 
 def part(path: list[str], counts: dict[str, int], classes: int, rng: Generator) -> tuple[list[Group], dict[str, Array]]:
-    """Deal the nodes of each type out: one group per place of the path, the rest are bystanders.
+    """Divide the nodes of each type into one group per position of the path; the rest are bystanders.
 
-    Bystanders complete the papers that the path leaves without author, venue or term; they know no class.
+    Bystanders complete the papers that the path leaves without author, venue or term; they have no class.
     """
     groups: dict[int, Group] = {}
     bystanders: dict[str, Array] = {}
@@ -83,7 +83,7 @@ def link(
 
 
 def random_edges(sources: int, targets: int, degree: int, rng: Generator, *, both_ways: bool) -> Array:
-    """Edges [2, E] without any meaning: every source draws `degree` targets, who answer if `both_ways`."""
+    """Random edges [2, E]: every source draws `degree` targets; with `both_ways`, each edge is also reversed."""
     row = np.repeat(np.arange(sources), degree)
     edges = np.stack([row, rng.integers(targets, size=len(row))])
     return _distinct(np.concatenate([edges, edges[::-1]], axis=1) if both_ways else edges, targets)

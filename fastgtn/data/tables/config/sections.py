@@ -77,7 +77,7 @@ class NodeTable(Source):
     """One node type.
 
     Args:
-        time: A column that says when a node came to be.
+        time: A column with the time at which each node appeared.
     """
 
     id: str
@@ -118,7 +118,7 @@ class RelationTable(Source):
         summarize: Whether the feature columns of a table whose rows belong to one node each are summarised to that
             node; by default where the node has features, or is the target of the task.
         split: A column whose values, or ranges, become a relation each.
-        time: A column of dates or numbers that says when an edge came to be.
+        time: A column of dates or numbers, the time at which each edge appeared.
         where: Only the rows for which this holds are edges: a column, a comparison and a value, as in "rating >= 4".
     """
 
@@ -207,7 +207,7 @@ class LinkTable(_Section):
     Args:
         link: The name of the relation.
         positive: Only these rows of its table are links, as in "rating >= 4".
-        time: The column that says when a link came to be.
+        time: The column with the time at which each link appeared.
         split: "random", or "time" if there is a time.
     """
 

@@ -15,7 +15,7 @@ from fastgtn.options import Section
 
 
 class CategoryEncoder(Section):
-    """A value that was not there when the encoder was fitted, and an empty cell, are a row of zeros."""
+    """One column per value. An empty cell, and a value that was not seen during fitting, become a row of zeros."""
 
     kind: Literal["category", "code"]
     values: tuple[str, ...]

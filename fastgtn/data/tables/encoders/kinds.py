@@ -48,9 +48,9 @@ def _kind_of_numbers(name: str, column: pa.ChunkedArray) -> tuple[FeatureKind, s
 
 
 def are_counts(column: pa.ChunkedArray) -> bool:
-    """0, 1, 2 … without a gap, of which the more are the rarer, or whose frequencies rise and fall once.
+    """Whether whole numbers look like counts and not like codes.
 
-    These are numbers of something, not codes.
+    Counts are 0, 1, 2 … without gaps, and their frequencies fall, or rise and fall once.
     """
     values, counts = np.unique(np.asarray(column.drop_null().combine_chunks()), return_counts=True)
     values, counts = _without_tail(values, counts)
@@ -68,7 +68,7 @@ def are_counts(column: pa.ChunkedArray) -> bool:
 
 
 def _without_tail(values: Array, counts: Array) -> tuple[Array, Array]:
-    """The values up to the last but one in a hundred: the largest counts of anything have gaps between them."""
+    """The values without the largest one percent of rows, since large counts have gaps between them."""
     last = int(np.searchsorted(np.cumsum(counts), 0.99 * counts.sum())) + 1
     return values[:last], counts[:last]
 

@@ -67,7 +67,7 @@ def _fill_value(seen: Array, feature: Feature) -> float:
 def _has_long_tail(values: Array) -> bool:
     """Whether a few values are so far out that the others would all look alike.
 
-    Where most values are zero, which often means that there is nothing, the others are looked at.
+    If most values are zero, only the others are considered.
     """
     nonzero = values[values != 0]
     values = nonzero if 2 * len(nonzero) < len(values) else values

@@ -43,7 +43,7 @@ def encoded_features(nodes: Sequence[NewNode], edges: Sequence[EdgeRows], target
 def _summaries(
     edges: Sequence[EdgeRows], target: str, encoding: Encoding, num_nodes: int
 ) -> dict[str, dict[str, Array]]:
-    """What the edges say of the new nodes, by the name of the relation, as when a graph is built."""
+    """The summaries of the new nodes' edges, by the name of the relation, as when a graph is built."""
     found: dict[str, dict[str, Array]] = {}
     titles = {column.relation for column in encoding.nodes[target].columns if column.relation is not None}
     for title in titles:
