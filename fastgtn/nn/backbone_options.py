@@ -89,11 +89,12 @@ class BackboneOptions(Section):
         """The search ranges of `fastgtn tune` for this model, by full key."""
         return field_ranges(type(self), "model.") | dict(self.also_searched)
 
-    def trials(self, num_screened: int) -> dict[str, tuple[Any, ...]]:  # noqa: ARG002
-        """By full key: the values that are tried where the config says "auto", the usual one first.
+    def trials(self, num_screened: int, *, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:  # noqa: ARG002
+        """By full key: the values that are tried where the config says "auto", the most likely one first.
 
         Args:
             num_screened: How many meta-paths screening has chosen.
+            own_tells: Whether a node's own features predict its label better than chance.
         """
         return {}
 

@@ -211,7 +211,7 @@ class MetaPathModel(Backbone):
 
 LARGEST_SCALE = 100.0  # of the messages of a channel
 LONGEST_PATH = 4  # steps that screening looks up to where the path length is "auto"
-WEIGHT_DECAYS = (0.001, 0.01)  # that are tried
+WEIGHT_DECAYS = (0.001, 0.01, 0.03)  # that are tried
 MOST_CHANNELS = 4  # paths that it chooses at most where the number of channels is "auto"
 
 
@@ -229,7 +229,8 @@ class MetaPathOptions(BackboneOptions):
     path_length: Layers | Literal["auto"] = "auto"
     num_channels: Annotated[Count | Literal["auto"], Choice(("auto", 2, 4))] = "auto"
     start: Annotated[
-        Literal["auto", "screened", "first", "mixed", "uniform"], Choice(("screened", "first", "mixed", "uniform"))
+        Literal["auto", "screened", "first", "mixed", "far", "uniform"],
+        Choice(("screened", "first", "mixed", "far", "uniform")),
     ] = "auto"
     num_layers: Layers
     gamma: Amount | Literal["auto"] = "auto"
@@ -271,13 +272,16 @@ class MetaPathOptions(BackboneOptions):
     @property
     def most_started(self) -> int:
         """Channels that may start from a screened path; "mixed" leaves one of them uniform."""
-        return {"uniform": 0, "first": 1, "mixed": self.most_channels - 1}.get(self.start, self.most_channels)
+        most = {"uniform": 0, "far": 0, "first": 1, "mixed": self.most_channels - 1}
+        return most.get(self.start, self.most_channels)
 
-    def trials(self, num_screened: int) -> dict[str, tuple[Any, ...]]:
+    def trials(self, num_screened: int, *, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:
         starts = {0: ("uniform",), 1: ("screened", "mixed")}.get(num_screened, ("screened", "first", "mixed"))
+        is_open = self.path_length == "auto"  # otherwise a far start would be a uniform one
+        gammas = (signature(self.module).parameters["gamma"].default, 0.0)
         return {
-            "model.start": starts,
-            "model.gamma": (signature(self.module).parameters["gamma"].default, 0.0),
+            "model.start": (*starts, "far") if is_open else starts,
+            "model.gamma": gammas if own_tells else gammas[::-1],
             "model.encoder": ("linear", "relu", "scores"),
             "fit.weight_decay": WEIGHT_DECAYS,
         }

@@ -93,6 +93,11 @@ class Screening:
         raise KeyError(name)
 
     @property
+    def own_is_significant(self) -> bool:
+        """Whether the features of a node predict its label better than chance."""
+        return any(path.is_significant for path in self.paths if not path.path.relations)
+
+    @property
     def chosen(self) -> tuple[ScreenedPath, ...]:
         """The paths that forward selection took, in its order."""
         return tuple(sorted((p for p in self.paths if p.chosen is not None), key=lambda p: p.chosen or 0))

@@ -13,6 +13,7 @@ from fastgtn.screening import Screening, ScreenOptions
 from fastgtn.screening.screen import FEWEST_NODES
 from fastgtn.training.build import Inputs
 from fastgtn.training.prepare.decisions import Decisions
+from fastgtn.training.prepare.far import far_length
 from fastgtn.training.prepare.scaling import settled_scaling
 from fastgtn.training.prepare.screened import screen_inputs
 from fastgtn.training.prepare.trials import decide, with_values
@@ -49,8 +50,8 @@ def settle(
     progress = progress or Listeners()
     config = with_values(config, {"features.normalize": settled_scaling(inputs.features, config.features)})
     if stored is not None:
-        return _Screened(inputs, config, {config.graph.normalize: stored.screening}).settled(stored)
-    screened = _Screened(inputs, config, _screenings(inputs, task, config, progress.screening))
+        return _Screened(inputs, config, task.target, {config.graph.normalize: stored.screening}).settled(stored)
+    screened = _Screened(inputs, config, task.target, _screenings(inputs, task, config, progress.screening))
     trials = decide(screened, task, progress=progress.trials)
     return screened.settled(Decisions(screened.best, trials))
 
@@ -61,6 +62,7 @@ class _Screened:
 
     inputs: Inputs
     config: Config
+    target: str
     screenings: Mapping[str, Screening | None]
 
     @property
@@ -70,23 +72,40 @@ class _Screened:
     def open_keys(self) -> dict[str, tuple[Any, ...]]:
         """The full keys with the value "auto" that trials decide, and the values to try, the usual one first."""
         chosen = () if self.best is None else self.best.chosen
-        num_chosen = max(
-            sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1)
-        )  # "itself" alone is a start, too
-        keys = {"graph.normalize": tuple(self.screenings)} | self.config.model.trials(num_chosen)
+        # "itself" alone is a start, too
+        num_chosen = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
+        own_tells = self.best is None or self.best.own_is_significant
+        tried = self.config.model.trials(num_chosen, own_tells=own_tells)
+        keys = {"graph.normalize": tuple(self.screenings)} | tried
         return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""
         config = with_values(self.config, values)
         screening = self.screenings.get(config.graph.normalize, self.best)
-        config = _numbered(config, screening)
+        config = self._numbered(config, screening)
         return replace(self.inputs, decisions=Decisions(screening), options=config.graph), config
 
     def settled(self, decisions: Decisions) -> tuple[Inputs, Config]:
         """The outcome of the decisions."""
         inputs, config = self.with_values(decisions.outcome)
         return replace(inputs, decisions=replace(decisions, screening=inputs.screening)), config
+
+    def _numbered(self, config: Config, screening: Screening | None) -> Config:
+        """The path length and the number of channels that the screened paths need."""
+        options = config.model
+        if not isinstance(options, MetaPathOptions):
+            return config
+        chosen = () if screening is None else screening.chosen[: options.most_started]
+        length = max((len(path.path) for path in chosen), default=0)
+        if options.start == "far":
+            numbers = (far_length(self.inputs.raw.relations, self.target, config.graph), 1)
+        elif length:
+            numbers = (length, len(chosen) + (options.start == "mixed"))
+        else:  # nothing but a node's own features, or nothing at all
+            numbers = (UNIFORM_LENGTH, UNIFORM_CHANNELS)
+        keys = dict(zip(("path_length", "num_channels"), numbers, strict=True))
+        return with_values(config, {f"model.{key}": n for key, n in keys.items() if getattr(options, key) == "auto"})
 
 
 def _screenings(
@@ -127,17 +146,3 @@ def _screenings(
 def _value(config: Config, key: str) -> Any:
     section, name = key.split(".")
     return getattr(getattr(config, section), name, None)
-
-
-def _numbered(config: Config, screening: Screening | None) -> Config:
-    """The path length and the number of channels that the screened paths need."""
-    options = config.model
-    if not isinstance(options, MetaPathOptions):
-        return config
-    chosen = () if screening is None else screening.chosen[: options.most_started]
-    length = max((len(path.path) for path in chosen), default=0)
-    # nothing but a node's own features, or nothing at all: as many as usual
-    uniform = (UNIFORM_LENGTH, UNIFORM_CHANNELS)
-    numbers = (length, len(chosen) + (options.start == "mixed")) if length else uniform
-    keys = dict(zip(("path_length", "num_channels"), numbers, strict=True))
-    return with_values(config, {f"model.{key}": n for key, n in keys.items() if getattr(options, key) == "auto"})

@@ -27,7 +27,7 @@ def measure_features(model: NodeClassifier, inputs: Inputs) -> None:
 
 def start_filters(backbone: Backbone, inputs: Inputs, options: BackboneOptions) -> None:
     """Let the filters of the first layer start from the screened paths; without any they stay as they were drawn."""
-    if inputs.screening is None or not isinstance(options, MetaPathOptions) or options.start == "uniform":
+    if inputs.screening is None or not isinstance(options, MetaPathOptions) or not options.most_started:
         return
     paths = [path.path.relations for path in inputs.screening.chosen]
     for filters in backbone.hop_filters()[:1]:

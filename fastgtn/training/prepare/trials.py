@@ -43,10 +43,9 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
     first = {key: values[0] for key, values in keys.items()}
     total = 1 + sum(len(values) - 1 for values in keys.values())
     inputs, config = choice.with_values(first)
-    each = max(estimated_seconds(inputs, task, config), 1e-3)
-    affordable = min(total, int(config.fit.trial_seconds / each))
-    seeds = min(MOST_SEEDS, max(1, int(config.fit.trial_seconds / each / total)))
-    if affordable < 2 or not len(task.val):
+    each, left = max(estimated_seconds(inputs, task, config), 1e-3), config.fit.trial_seconds
+    seeds = min(MOST_SEEDS, max(1, int(left / each / total)))
+    if 2 * each > left or not len(task.val):
         return (Trial(first, None, 0.0, True),) if first else ()
     trials: list[Trial] = []
     seen: list[Config] = []
@@ -54,8 +53,10 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
         inputs, config = choice.with_values(values)
         if config in seen:  # such as one channel where there is only one
             continue
-        if len(seen) == affordable:
-            break
+        estimate = seeds * estimated_seconds(inputs, task, config)
+        if estimate > left:
+            continue
+        left -= estimate
         seen.append(config)
         begun = time.perf_counter()
         score = _score(inputs, config, task, seeds)
@@ -63,7 +64,7 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
         kept = not trials or (score is not None and (best is None or score > best + _margin(best, task)))
         trials.append(Trial(values, score, round(time.perf_counter() - begun, 2), kept))
         if progress is not None:
-            progress(len(trials), affordable)
+            progress(len(trials), total)
     return tuple(trials)
 
 
