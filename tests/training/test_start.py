@@ -18,6 +18,7 @@ from fastgtn.relations import IDENTITY, Relation
 from fastgtn.runs.learned.decided import stored_decisions
 from fastgtn.runs.train import train
 from fastgtn.training.build import Inputs
+from fastgtn.training.prepare.far import MOST_HOPS, far_length
 from fastgtn.training.prepare.settle import settle
 
 SMALL = {"model": {"hidden": 8}, "fit": {"epochs": 3}}
@@ -151,9 +152,12 @@ def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
     found = stored_decisions(tmp_path / "run")
     assert found is not None
     tried = [trial.values for trial in found.trials]
-    usual = {"graph.normalize": "row", "model.start": "screened", "model.gamma": 0.2, "fit.weight_decay": 0.001}
-    assert tried[0] == usual  # the encoder was given
-    assert {"mixed", "log"} <= {value for values in tried for value in values.values()}
+    # the encoder was given, and own features that predict nothing are left out at first
+    assert found.screening is not None
+    assert not found.screening.own_is_significant
+    usual = {"graph.normalize": "row", "model.start": "screened", "model.gamma": 0.0, "fit.weight_decay": 0.001}
+    assert tried[0] == usual
+    assert {"mixed", "far", "log", 0.2} <= {value for values in tried for value in values.values()}
     best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
     assert found.outcome == best.values
     settled = fastgtn.load_run(tmp_path / "run").config
@@ -190,7 +194,8 @@ def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, Nod
 @pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
 def test_own_features_and_further_paths_that_are_noise_are_left_out(model: str) -> None:
     graph, task = make_random_schema(1011)  # the planted path ends at another node type, and four paths are chosen
-    config = Config.of({"model": {"name": model}, "graph": {"normalize": "row"}})
+    given = {"graph": {"normalize": "row"}, "model": {"encoder": "linear"}, "fit": {"weight_decay": 0.001}}
+    config = Config.of(given, {"model": {"name": model}})
     inputs, settled = settle(Inputs.of(graph, config), task, config)
     assert (settled.model.start, settled.model.gamma, settled.model.num_channels) == ("first", 0.0, 1)
     assert len(inputs.decisions.screening.chosen) > 1
@@ -204,6 +209,42 @@ def test_a_first_start_gives_other_channels_all_relations(planted: tuple[HeteroD
     filters = fastgtn.fit(graph, task, Config.of(SMALL, values)).filters[0]
     assert filters[:, 0].max(-1).min() > 0.9
     assert filters[:, 1:].max() < 2.5 / filters.shape[-1]
+
+
+def test_a_far_start_has_hops_for_five_steps(planted: tuple[HeteroData, NodeTask]) -> None:
+    relations = [Relation("a", "ab", "b"), Relation("b", "ba", "a"), IDENTITY]
+    graph = Config.of({}).graph
+    assert far_length(relations, "a", graph) == 15  # one of three relations leads on
+    assert far_length(relations, "a", graph.model_copy(update={"empty_rows": "zero"})) == 10  # one of two
+    assert far_length(relations[:2], "a", graph.model_copy(update={"empty_rows": "zero"})) == 5
+    assert far_length([IDENTITY], "a", graph) == MOST_HOPS
+    result = fastgtn.fit(*planted, Config.of(SMALL, {"model": {"start": "far"}}))
+    filters = result.filters[0]
+    assert filters.shape[:2] == (far_length(result.model.backbone.relations, planted[1].target, graph), 1)
+    assert filters.max() < 2.5 / filters.shape[-1]
+
+
+@pytest.mark.trials
+@pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
+def test_labels_that_are_many_steps_away_are_reached(model: str) -> None:
+    """A ring of papers without features in four sectors, one for each class; every 25th paper is labelled."""
+    count = 600
+    ring = torch.arange(count)
+    graph = HeteroData()
+    graph["paper"].num_nodes = count
+    graph["paper", "cites", "paper"].edge_index = torch.stack([ring, (ring + 1) % count])
+    graph["paper", "is_cited_by", "paper"].edge_index = torch.stack([(ring + 1) % count, ring])
+    labels = ring // (count // 4)
+    rest = ring[ring % 25 != 0]
+    task = NodeTask.from_labels(
+        "paper", "single", labels, train=ring[::25], val=rest[::2], test=rest[1::2], num_classes=4
+    )
+    given = {"graph": {"normalize": "row"}, "model": {"name": model, "encoder": "linear", "gamma": 0.0}}
+    given |= {"fit": {"weight_decay": 0.001}}
+    result = fastgtn.fit(graph, task, Config.of(given))
+    assert result.config.model.start == "far"
+    near = fastgtn.fit(graph, task, Config.of(given, {"model": {"start": "screened"}}))
+    assert result.test["micro_f1"] > near.test["micro_f1"] + 0.1
 
 
 @pytest.mark.trials
