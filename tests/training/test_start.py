@@ -17,7 +17,8 @@ from fastgtn.nn.filters import HopFilters
 from fastgtn.relations import IDENTITY, Relation
 from fastgtn.runs.learned.decided import stored_decisions
 from fastgtn.runs.train import train
-from fastgtn.training.build import Inputs
+from fastgtn.training.build import Inputs, build_model
+from fastgtn.training.loop import Best, State
 from fastgtn.training.prepare.far import MOST_HOPS, far_length
 from fastgtn.training.prepare.settle import settle
 
@@ -245,6 +246,28 @@ def test_labels_that_are_many_steps_away_are_reached(model: str) -> None:
     assert result.config.model.start == "far"
     near = fastgtn.fit(graph, task, Config.of(given, {"model": {"start": "screened"}}))
     assert result.test["micro_f1"] > near.test["micro_f1"] + 0.1
+
+
+@pytest.mark.trials
+def test_a_trial_that_is_far_behind_has_one_seed(
+    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = {"screened": 0.9, "mixed": 0.89, "first": 0.89, "far": 0.3}
+    trained = []
+
+    def pretended(inputs: Inputs, task: NodeTask, config: Config) -> State:
+        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+        trained.append(config.model.start)
+        state = State.start(model, config.fit)
+        state.best = Best(1, scores[config.model.start], 0.0, {})
+        return state
+
+    monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
+    given = {"graph": {"normalize": "row"}, "model": {"encoder": "linear", "gamma": 0.0}, "fit": {"weight_decay": 0.0}}
+    config = Config.of(SMALL, given)
+    settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
+    assert settled.model.start == "screened"
+    assert (trained.count("screened"), trained.count("mixed"), trained.count("far")) == (2, 2, 1)
 
 
 @pytest.mark.trials

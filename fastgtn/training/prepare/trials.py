@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ MOST_SEEDS = 2  # of each trial, where they fit into the time
 OPERATIONS, OPERATIONS_PER_SECOND = 4, 8e9  # per value that an epoch reads and column, forward and backward
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
 RARE_GAIN = 0.5  # the same where a few nodes of a rare class decide: the best of several trials is then mostly luck
+HOPELESS = 4  # a trial ends after its first seed if that is worse by this many margins
 
 
 class Open(Protocol):
@@ -59,9 +61,11 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
         left -= estimate
         seen.append(config)
         begun = time.perf_counter()
-        score = _score(inputs, config, task, seeds)
         best = next((trial.score for trial in reversed(trials) if trial.kept), None)
-        kept = not trials or (score is not None and (best is None or score > best + _margin(best, task)))
+        margin = 0.0 if best is None else _margin(best, task)
+        hopeless = best - HOPELESS * margin if best is not None and margin else -math.inf
+        score = _score(inputs, config, task, seeds, hopeless=hopeless)
+        kept = not trials or (score is not None and (best is None or score > best + margin))
         trials.append(Trial(values, score, round(time.perf_counter() - begun, 2), kept))
         if progress is not None:
             progress(len(trials), total)
@@ -93,9 +97,13 @@ def _candidates(keys: Mapping[str, tuple[Any, ...]], trials: list[Trial]) -> Ite
             yield outcome(tuple(trials)) | {key: value}
 
 
-def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int) -> float | None:
-    """The best validation score of a training, mean of some seeds; None where it cannot be trained."""
-    scores = []
+def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int, *, hopeless: float) -> float | None:
+    """The best validation score of a training, mean of some seeds; None where it cannot be trained.
+
+    Args:
+        hopeless: After a score below this, no further seed is trained.
+    """
+    scores: list[float] = []
     for seed in range(config.split_seed, config.split_seed + seeds):
         try:
             state = train_inputs(inputs, task, config.for_seed(seed))
@@ -104,6 +112,8 @@ def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int) -> float 
         if state.best is None:
             return None
         scores.append(state.best.score)
+        if scores[-1] < hopeless:
+            break
     return statistics.fmean(scores)
 
 
