@@ -22,6 +22,19 @@ def nearest(name: str, options: Iterable[str]) -> str:
     return f"valid names are: {', '.join(known)}" if known else "there are no valid names"
 
 
+def check_run_folder(path: Path) -> None:
+    """Refuse a run folder that does not exist; the message names the most similar folder beside it."""
+    if path.is_dir():
+        return
+    try:
+        beside = [folder.name for folder in path.parent.iterdir() if folder.is_dir()]
+    except OSError:
+        beside = []
+    close = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.6)
+    hint = f'did you mean "{path.parent / close[0]}"?' if close else "give the folder that the training printed."
+    raise InputError(f"the run folder {path} does not exist: {hint}")
+
+
 def check_regular(path: Path) -> None:
     """Refuse pipes, sockets and devices, whose end may never come. A path that does not exist is not refused here."""
     try:

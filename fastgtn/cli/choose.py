@@ -109,12 +109,6 @@ def choose_config(
     return Config.of(base, {"dataset": dataset or BUILT_IN}, named, extra, toml.settings(settings))
 
 
-def check_folder(run: Path) -> None:
-    """Refuse a mistyped run folder before torch is imported."""
-    if not run.is_dir():
-        raise InputError(f"the run folder {run} does not exist.")
-
-
 def is_link_run(run: Path) -> bool:
     """Whether a run folder holds a link model, decided by its files before anything heavy is imported."""
     return (run / "link.json").is_file() or any(run.glob("seed-*/link.json"))

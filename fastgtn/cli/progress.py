@@ -121,9 +121,9 @@ class ProgressBar(StoppableBar, Listener):
             return
         self.has_said_propagation = True
         stderr.print(
-            f"propagation {chosen.chosen} ({chosen.reason}): implicit {chosen.implicit_cost / 1e6:,.1f} million per "
-            f"epoch, unrolled {chosen.unrolled_cost / 1e6:,.1f} million · {chosen.paths} paths, "
-            f"{chosen.megabytes:,.1f} MB",
+            f"propagation: {chosen.chosen} ({chosen.reason}); an epoch reads {chosen.unrolled_cost / 1e6:,.1f} "
+            f"million numbers unrolled and {chosen.implicit_cost / 1e6:,.1f} million implicit "
+            f"({chosen.paths} paths, {chosen.megabytes:,.1f} MB of tables)",
             markup=False,
         )
 

@@ -10,7 +10,7 @@ from fastgtn.cli import complete
 from fastgtn.cli.choose import is_link_run
 from fastgtn.cli.options import AsJson, DataDir, RunGraph
 from fastgtn.cli.output import emit_json, say, stderr
-from fastgtn.errors import InputError
+from fastgtn.errors import check_run_folder
 
 
 def report_command(
@@ -36,9 +36,8 @@ def report_command(
 
     Example: fastgtn report runs/imdb-fast_gtn-0 runs/imdb-gtn-0 --out imdb.html
     """
-    missing = [str(run) for run in runs if not run.is_dir()]
-    if missing:
-        raise InputError(f"the run folder {missing[0]} does not exist.")
+    for run in runs:
+        check_run_folder(run)
     if any(is_link_run(run) for run in runs):
         from fastgtn.cli.links.use import report_link_run
 

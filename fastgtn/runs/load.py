@@ -8,7 +8,7 @@ from pathlib import Path
 from fastgtn.config import Config, is_path
 from fastgtn.data import checksum, load
 from fastgtn.data.metrics import main_metric, named
-from fastgtn.errors import InputError
+from fastgtn.errors import InputError, check_run_folder
 from fastgtn.runs.checkpoint import read_tensors
 from fastgtn.runs.files import damaged
 from fastgtn.runs.on_graph import OnGraph, model_with
@@ -78,8 +78,7 @@ def _dataset(config: Config) -> str:
 
 
 def _seed_folder(path: Path, seed: int | None) -> Path:
-    if not path.is_dir():
-        raise InputError(f"the run folder {path} does not exist.")
+    check_run_folder(path)
     if (path / "model.safetensors").exists() and seed is None:
         return path
     finished = {

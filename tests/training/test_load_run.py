@@ -134,7 +134,7 @@ def test_the_best_seed_on_validation_is_opened_unless_one_is_named(graph_file: P
 
 
 def test_a_corrupted_run_is_one_clear_line(run: Result, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the run folder .* does not exist"):
+    with pytest.raises(InputError, match=r"the run folder .* does not exist: give the folder"):
         fastgtn.load_run(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="it contains none of the files of a run"):

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from fastgtn.cli.choose import check_folder, is_link_run
+from fastgtn.cli.choose import is_link_run
 from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import emit_json, say
 from fastgtn.cli.scores import balance_line, before_shift
+from fastgtn.errors import check_run_folder
 
 
 def evaluate_command(
@@ -22,7 +23,7 @@ def evaluate_command(
 
     Example: fastgtn evaluate runs/imdb-fast_gtn-0 --split val
     """
-    check_folder(run)
+    check_run_folder(run)
     if is_link_run(run):
         from fastgtn.cli.links.use import evaluate_link_run
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fastgtn.cli.choose import check_folder, is_link_run
+from fastgtn.cli.choose import is_link_run
 from fastgtn.cli.data.build import External
 from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import emit_json, noted, say
-from fastgtn.errors import InputError
+from fastgtn.errors import InputError, check_run_folder
 
 if TYPE_CHECKING:
     from fastgtn.runs import Result
@@ -57,7 +57,7 @@ def predict_command(
     _check_output(out, TABLES, "predictions are", force=force)
     _check_output(embeddings, ARRAYS, "embeddings are", force=force)
     _check_ids(nodes)
-    check_folder(run)
+    check_run_folder(run)
     if is_link_run(run):
         _recommend(run, out, nodes or embeddings, top=top, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json)
         return

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from fastgtn.cli.choose import check_folder, is_link_run
+from fastgtn.cli.choose import is_link_run
 from fastgtn.cli.options import DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import noted, say, stderr
-from fastgtn.errors import InputError
+from fastgtn.errors import InputError, check_run_folder
 
 
 def serve_command(
@@ -31,7 +31,7 @@ def serve_command(
 
     Example: fastgtn serve runs/imdb-fast_gtn-0 --port 8000
     """
-    check_folder(run)
+    check_run_folder(run)
     if is_link_run(run):
         raise InputError(f"{run} is a model of links: fastgtn serve answers for models of nodes.")
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
