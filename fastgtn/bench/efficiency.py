@@ -15,7 +15,8 @@ from fastgtn.bench.cells import dataset_name
 from fastgtn.bench.explicit import ExplicitGTN
 from fastgtn.bench.measure import interleaved, peak_memory
 from fastgtn.bench.table import Report, Table
-from fastgtn.data import NodeTask, load
+from fastgtn.data import NodeTask
+from fastgtn.data.catalog import load_labelled
 from fastgtn.errors import InputError
 from fastgtn.nn import GTN, FastGTN, Features
 from fastgtn.relations import RelationStack
@@ -66,9 +67,7 @@ def efficiency_cells(
 
 def measure(dataset: str, sizes: Sizes, data_dir: Path | None = None) -> dict[str, Any]:
     """Seconds and bytes of each variant, for inference and for one training step."""
-    graph, task = load(dataset, data_dir=data_dir)
-    if task is None:
-        raise InputError(f"{dataset} has no labels and splits, so no training step can be measured: add a task.")
+    graph, task = load_labelled(dataset, data_dir=data_dir)
     features, raw = Features.from_hetero(graph), RelationStack.from_hetero(graph)
     models, reason = _models(features, raw, sizes)
     stacks = {"explicit": raw, "implicit": raw, "fast_gtn": raw.row_normalized()}

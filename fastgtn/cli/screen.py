@@ -12,9 +12,9 @@ from rich.table import Table
 from fastgtn.cli.choose import check_names, check_one_graph, check_settings, choose_config, is_link_task, link_dataset
 from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, Settings, TaskKind
 from fastgtn.cli.output import emit_json, emit_table, say, stderr
-from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
+    from fastgtn.config import Config
     from fastgtn.screening import Screening
 
 
@@ -53,23 +53,13 @@ def screen_command(
         return
     check_names(None, dataset, graph, model, data_dir)
     check_settings(settings)
-    from fastgtn.data import load
     from fastgtn.report.figures.screening import check_place, plot_screening
-    from fastgtn.training import screen_metapaths
 
     if plot is not None:
         check_place(plot, force=force)
     place = dataset if graph is None else str(graph.resolve())
     config = choose_config(None, place, model, {"fit": {"seed": seed}}, settings or [])
-    data, labels = load(config.dataset, data_dir=data_dir, seed=config.split_seed)
-    if labels is None:
-        raise InputError(
-            f"{config.dataset} has no labels and splits, so nothing can be predicted: add a task to the graph."
-        )
-    with _Bar() as bar:
-        found = screen_metapaths(
-            data, labels, config, progress=bar.show, longest=longest, most_nodes=nodes, max_seconds=seconds
-        )
+    found = _screened(config, data_dir, longest=longest, most_nodes=nodes, max_seconds=seconds)
     if plot is not None:
         plot_screening(found, plot, top=top)
     if as_json:
@@ -80,6 +70,16 @@ def screen_command(
     if plot is not None:
         say("plot", str(plot))
     say("next", f"fastgtn train {'--graph' if graph else '--dataset'} {place or config.dataset} --model {model}")
+
+
+def _screened(config: Config, data_dir: Path | None, **limits: float) -> Screening:
+    """Screen the graph of a config, with a progress bar."""
+    from fastgtn.data.catalog import load_labelled
+    from fastgtn.training import screen_metapaths
+
+    data, labels = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
+    with _Bar() as bar:
+        return screen_metapaths(data, labels, config, progress=bar.show, **limits)
 
 
 def screening_table(found: Screening, top: int) -> Table:

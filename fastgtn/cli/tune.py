@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -74,20 +74,30 @@ def tune_command(
         run = partial(_tune_from, settings=settings or [], seed=seed, data_dir=data_dir)
     from fastgtn.tuning.trials import Budget
 
-    budget = Budget(trials, minutes, seeds_per_trial)
     results = []
+    for result in _search_all(starts, run, Budget(trials, minutes, seeds_per_trial), out):
+        results.append(result)
+        if not as_json:
+            _say(result)
+    if as_json:
+        emit_json(results[0] if len(starts) == 1 else results)
+
+
+def _search_all(
+    starts: Sequence[_Start],
+    run: Callable[[_Start, Budget, Path], dict[str, Any]],
+    budget: Budget,
+    out: Path | None,
+) -> Iterator[dict[str, Any]]:
+    """The result of each search; one of several that cannot be run gives its error as the result."""
     for start in starts:
+        folder = out if out is not None and len(starts) == 1 else (out or Path("runs/tune")) / start.title
         try:
-            folder = out if out is not None and len(starts) == 1 else (out or Path("runs/tune")) / start.title
-            results.append(run(start, budget, folder))
+            yield run(start, budget, folder)
         except InputError as error:
             if len(starts) == 1:
                 raise
-            results.append({"dataset": start.dataset, "model": start.model, "error": str(error)})
-        if not as_json:
-            _say(results[-1])
-    if as_json:
-        emit_json(results[0] if len(starts) == 1 else results)
+            yield {"dataset": start.dataset, "model": start.model, "error": str(error)}
 
 
 @dataclass(frozen=True)

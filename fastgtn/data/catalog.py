@@ -66,6 +66,16 @@ def load(
     return archive.read(path, val_fraction=val_fraction, seed=seed)
 
 
+def load_labelled(
+    name_or_path: str | Path, *, data_dir: str | Path | None = None, seed: int = 0
+) -> tuple[HeteroData, NodeTask]:
+    """As :func:`load`, for a graph that must have labels and splits."""
+    graph, task = load(name_or_path, data_dir=data_dir, seed=seed)
+    if task is None:
+        raise InputError(f"{name_or_path} has no labels and splits, which this command needs: add a task to the graph.")
+    return graph, task
+
+
 def load_labels(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> tuple[HeteroData, Labels | None]:
     """Load a graph with its labels as stored, even if they do not form a valid task, to inspect and check it."""
     from fastgtn.data import archive
@@ -105,9 +115,11 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
         return path
     folder = data_folder(data_dir)
     if text in PAPER:
+        how = (
+            f'generate it with "fastgtn data make {text}"' if "oag" in text else 'import it with "fastgtn data import"'
+        )
         raise InputError(
-            f'the dataset "{text}" is not in {folder}: import it with "fastgtn data import" or "make" '
-            "(docs/importing.md), or choose another folder with --data-dir."
+            f'the dataset "{text}" is not in {folder}: {how} (docs/importing.md), or give its folder with --data-dir.'
         )
     raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, {*found, *PAPER, BUILT_IN})} (fastgtn data ls)')
 

@@ -17,7 +17,7 @@ from fastgtn.nn import Features
 from fastgtn.notebook import html_table, text_table
 from fastgtn.relations import RelationStack
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
-from fastgtn.relations.paths.search import FoundPath, PathSearch
+from fastgtn.relations.paths.search import FoundPath, Heaviest, PathSearch
 from fastgtn.relations.paths.walks import Array, Walks
 
 Rule = Literal["effective", "plain", "contribution"]
@@ -228,30 +228,33 @@ def rank_metapaths(
         for n, other in zip(stack.node_counts, stack.node_types, strict=True)
     ]
     search = PathSearch(walks, kind, start, ends)
-    if only is None:
-        heaviest = search.heaviest(top, None if effort is None else effort + top * walks.shape[0])
-        found, empty, unseen = heaviest.paths, heaviest.empty, heaviest.unseen
-    else:
+    if only is not None:
         numbers = [walks.numbers(path) for path in only]
-        found = [search.weigh(tuple(steps)) for steps in numbers if steps is not None]
-        empty, unseen = search.weigh(()), 0.0
-    if rule == "plain":
+        found = _weighed(search, [tuple(steps) for steps in numbers if steps is not None])
+    elif rule == "plain":
         plain = plain_heaviest(walks, kind, top, end=kind if between_targets else None)
-        found, unseen = [search.weigh(path.steps) for path in plain], 0.0
+        found = _weighed(search, [path.steps for path in plain])
+    else:
+        found = search.heaviest(top, None if effort is None else effort + top * walks.shape[0])
     names = PathNames(stack.node_types, walks.relations)
     return Ranking(
         target=target,
-        paths=tuple(_ranked(rank, path, walks, kind, names) for rank, path in enumerate(found, 1)),
-        empty_weight=empty.weight,
-        empty_channels=tuple((empty.weights * walks.shape[1]).tolist()),
+        paths=tuple(_ranked(rank, path, walks, kind, names) for rank, path in enumerate(found.paths, 1)),
+        empty_weight=found.empty.weight,
+        empty_channels=tuple((found.empty.weights * walks.shape[1]).tolist()),
         own_share=own_share(model, totals[chosen]),
         num_nodes=int(reached.sum()),
         num_without=int((~reached).sum()),
-        unseen=unseen,
+        unseen=found.unseen,
         between_targets=between_targets,
         rule=rule,
         names=names,
     )
+
+
+def _weighed(search: PathSearch, words: Sequence[tuple[int, ...]]) -> Heaviest:
+    """Given paths in the given order, with their weights; no search is needed."""
+    return Heaviest([search.weigh(steps) for steps in words], search.weigh(()), unseen=0.0)
 
 
 def _ranked(rank: int, found: FoundPath, walks: Walks, kind: int, names: PathNames) -> RankedPath:

@@ -9,7 +9,8 @@ from typing import Any
 
 from fastgtn.config import Config, toml
 from fastgtn.config.config import free_keys
-from fastgtn.data import NodeTask, checksum, load
+from fastgtn.data import NodeTask, checksum
+from fastgtn.data.catalog import load_labelled
 from fastgtn.errors import InputError
 from fastgtn.leftovers import sweep
 from fastgtn.runs.files import alone_in, read_json, write_json, write_text
@@ -61,11 +62,7 @@ def train(
     if out is None and may_restart():
         raise InputError("torchrun --max-restarts resumes a run: give its folder with --out.")
     resume, place = resume or is_restarted(), None if out is None else Path(out)
-    graph, task = load(config.dataset, data_dir=data_dir, seed=config.split_seed)
-    if task is None:
-        raise InputError(
-            f"{config.dataset} has no labels and splits, so nothing can be learned: add a task to the graph."
-        )
+    graph, task = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
     data_checksum = checksum(config.dataset, data_dir=data_dir)
     record: dict[str, Any] = {"dataset": name_of(config, graph), "data_checksum": data_checksum, "versions": versions()}
     plan = plan_memory(graph, task, config)

@@ -90,16 +90,7 @@ def train_inputs(
         torch.manual_seed(config.fit.seed)
         device = chosen_device(config.fit.device, team)
         inputs = inputs.on(device)
-        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
-        if task.has_rare_class and task.class_weights is None:
-            start_at_prior(model, task)
-        measure_features(model, inputs)
-        if frozen:
-            freeze_filters(model.backbone)
-        else:
-            start_filters(model.backbone, inputs, config.model)
-        rescale_messages(model, inputs, task)
-        model = model.to(device)
+        model = _started_model(inputs, task, config, frozen=frozen).to(device)
         state = State.start(model, config.fit)
         if resume is not None:
             resume(state)
@@ -113,6 +104,20 @@ def train_inputs(
         Trainer(state, passes, task, config.fit, team).run(watch or (lambda _: None), started=started)
     buffers.release()
     return state
+
+
+def _started_model(inputs: Inputs, task: NodeTask, config: Config, *, frozen: bool) -> NodeClassifier:
+    """A new model before the first step: its head, its input scales, its filters and the size of its messages."""
+    model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+    if task.has_rare_class and task.class_weights is None:
+        start_at_prior(model, task)
+    measure_features(model, inputs)
+    if frozen:
+        freeze_filters(model.backbone)
+    else:
+        start_filters(model.backbone, inputs, config.model)
+    rescale_messages(model, inputs, task)
+    return model
 
 
 def check(inputs: Inputs, task: NodeTask, config: Config) -> None:

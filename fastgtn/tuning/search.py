@@ -9,7 +9,8 @@ import torch
 from torch_geometric.data import HeteroData
 
 from fastgtn.config import Config, toml
-from fastgtn.data import NodeTask, checksum, load
+from fastgtn.data import NodeTask, checksum
+from fastgtn.data.catalog import load_labelled
 from fastgtn.errors import InputError
 from fastgtn.nn.meta_path_model import MetaPathOptions
 from fastgtn.options import Values
@@ -43,11 +44,7 @@ def tune(
         fixed: Nested values that are not searched.
     """
     budget, listener = budget or Budget(), listener or TuneListener()
-    graph, task = load(config.dataset, data_dir=data_dir, seed=config.split_seed)
-    if task is None:
-        raise InputError(
-            f"{config.dataset} has no labels and splits, so nothing can be learned: add a task to the graph."
-        )
+    graph, task = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
     start = start_values(config)
     space = search_space(config, toml.flat(fixed or {}))
     search = Search(config, graph, without_test(task))

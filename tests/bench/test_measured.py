@@ -76,7 +76,7 @@ def test_exactness_draws_and_prints(ring_file: Path, tmp_path: Path) -> None:
 def test_a_graph_without_task_cannot_be_measured(graph_file: Path, tmp_path: Path) -> None:
     graph, _ = load(graph_file)
     archive.write(tmp_path / "bare.npz", graph, None)
-    with pytest.raises(InputError, match="no training step can be measured"):
+    with pytest.raises(InputError, match="has no labels and splits, which this command needs"):
         measure(str(tmp_path / "bare.npz"), SMALL)
 
 
