@@ -92,7 +92,7 @@ class _Waiting(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__path__", "__all__", "__version__"):
-            raise AttributeError(name)  # asked of every module by those who look for a source file
+            raise AttributeError(name)  # tools that look for source files ask every module for it
         loader = self.__spec__.loader if self.__spec__ else None
         assert isinstance(loader, _Deferring)
         return getattr(loader.load(self.__name__), name)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastgtn.cli.output import say
 
-MOST_CLASSES = 5  # of more, the line of class frequencies shows the commonest two and the rarest
+MOST_CLASSES = 5  # with more classes, the line of frequencies shows the commonest two and the rarest
 
 
 def say_classes(runs: list[Any]) -> None:

@@ -63,7 +63,7 @@ class MicroBatches:
         self.batches, self.requests = self.batches + 1, self.requests + len(batch)
         try:
             rows = await asyncio.get_running_loop().run_in_executor(self.pool, self.compute, numbers)
-        except Exception as error:  # whatever it is, those who wait must hear of it
+        except Exception as error:  # every error must reach the requests that wait
             for each in batch:
                 if not each.answer.done():
                     each.answer.set_exception(error)

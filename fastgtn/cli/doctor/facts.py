@@ -73,7 +73,7 @@ def _data() -> str:
 def _failure(attempt: Callable[[], None]) -> str | None:
     try:
         attempt()
-    except Exception as error:  # whatever is broken is what the command is asked about
+    except Exception as error:  # any failure is what the user wants to know
         return f"FAILS ({type(error).__name__}: {error})"
     return None
 

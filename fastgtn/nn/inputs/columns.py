@@ -9,7 +9,7 @@ from torch import Tensor
 
 Scaling = Literal["auto", "none", "row", "count", "scale", "standard"]
 BY_COLUMN = ("scale", "standard")  # these are done by models; rows are scaled before
-STATISTICS_ROWS = 1 << 18  # of a larger matrix, which may be in a file, some rows are enough
+STATISTICS_ROWS = 1 << 18  # a larger matrix, which may be in a file, is measured on some of its rows
 
 
 def column_statistics(matrix: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from fastgtn.relations.kernels.team import on_team
 
 LARGE = 1 << 13  # smaller tensors use torch's dropout, which is as fast
 LEVELS = 1 << 16  # the share is rounded to a multiple of 1 / LEVELS
-AT_ONCE = 1 << 10  # numbers whose fate is drawn before it is carried out
+AT_ONCE = 1 << 10  # decisions that are drawn before they are applied
 PIECE = 1 << 16  # numbers that one thread handles at a time; a multiple of AT_ONCE
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)

@@ -20,7 +20,7 @@ GAP = 18.0  # between two circles
 LETTERS = 15  # of a line of a name; a longer name has several lines
 LETTER, LINE = 5.9, 12.0  # width and height of a letter
 LOOP = 40.0  # height of a loop above its circle
-FEW_TYPES = 7  # of more, names stand beside the circles
+FEW_TYPES = 7  # with more types, names stand beside the circles
 MOST_TYPES, MOST_RELATIONS = 12, 60
 
 

@@ -20,7 +20,7 @@ from fastgtn.training.finish.label_shift import ScoreMap, shifted_scores, temper
 from fastgtn.training.loop import selection_metric
 from fastgtn.training.predict import logit_blocks
 
-FEW_CLASSES = 20  # of more, no balance is stored
+FEW_CLASSES = 20  # with more classes, no balance is stored
 
 
 def check_finish(task: NodeTask, options: FitOptions) -> None:

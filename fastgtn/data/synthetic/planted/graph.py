@@ -21,7 +21,7 @@ from fastgtn.errors import InputError
 
 LETTERS = {"A": "author", "P": "paper", "V": "venue", "T": "term"}
 LONGEST_PATH = 4
-# relations that mean nothing: (source, name, target, name of the reverse or None where it is its own)
+# uninformative relations: (source, name, target, name of the reverse, or None for a symmetric relation)
 MISLEADING = (
     ("author", "friend", "author", None),
     ("paper", "cites", "paper", "cited_by"),

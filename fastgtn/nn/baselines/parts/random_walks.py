@@ -9,7 +9,7 @@ from fastgtn.errors import InputError
 from fastgtn.nn.baselines.parts.edge_list import EdgeList
 from fastgtn.relations.kernels.compile import kernel
 
-_TRIES = 1000  # refused draws, after which all neighbours are looked at
+_TRIES = 1000  # refused draws, after which a neighbour is drawn from the exact weights of all
 _FIRST_RATE, _LAST_RATE = 0.025, 0.0001
 _POOL = 1 << 18
 
