@@ -195,7 +195,7 @@ def test_what_cannot_be_trained_is_refused(academic: Academic) -> None:
         fastgtn.fit(graph, "author", quick())
     with pytest.raises(InputError, match='the target of the task is "autor"; did you mean "author"'):
         fastgtn.fit(graph, replace(task, target="autor"), quick())
-    with pytest.raises(InputError, match=r"the task has labels of author 90, but the graph has 90 of them"):
+    with pytest.raises(InputError, match=r"the task has a label for author 90, but the graph has only 90"):
         fastgtn.fit(graph, replace(task, test_nodes=torch.tensor([90])), quick())
     with pytest.raises(DivergedError, match=r"became (nan|inf) in epoch .* lower fit.learning_rate"):
         fastgtn.fit(graph, task, quick(fit={"learning_rate": 1e30, "epochs": 50}))
