@@ -11,7 +11,7 @@ from quick_config import quick
 from typer.testing import CliRunner
 
 from fastgtn.cli import app
-from fastgtn.data import archive, make_planted
+from fastgtn.data import NodeTask, archive, make_planted
 from fastgtn.data.synthetic.linked import make_planted_links
 from fastgtn.runs import train
 
@@ -27,6 +27,7 @@ PAGES = (
     "large",
     "howto/gpu",
     "howto/imbalance",
+    "howto/numbers",
     "tutorials/own-tables",
     "tutorials/read-the-answer",
     "tutorials/reproduce-the-paper",
@@ -99,6 +100,11 @@ def test_the_commands_run(page: str, place: Path, tmp_path: Path, monkeypatch: p
         (here / "new.npz").unlink()
     if page == "howto/imbalance":  # an aim is for two classes
         archive.write("my.npz", *make_planted("APA", authors=60, papers=80, classes=2, features=4), overwrite=True)
+    if page == "howto/numbers":
+        graph, _ = archive.read("my.npz")
+        paid = np.exp(np.random.default_rng(0).normal(size=60))
+        task = NodeTask.from_labels("author", "number", paid, train=range(40), val=range(40, 60))
+        archive.write("my.npz", graph, task, overwrite=True)
     count = 0
     for line in commands((ROOT / "docs" / f"{page}.md").read_text()):
         if page == "index" and "--graph new.npz" in line:

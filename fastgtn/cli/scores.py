@@ -10,10 +10,13 @@ MOST_CLASSES = 5  # with more classes, the line of frequencies shows the commone
 
 
 def say_classes(runs: list[Any]) -> None:
-    """The class balance, what always guessing the commonest class would score, and the threshold for an aim."""
+    """The class balance and what guessing would score, the threshold for an aim, and the scale of numbers."""
     first = runs[0]
     if "majority" in first:
         say("balance", balance_line(first["balance"], first["majority"], "val"))
+    if first.get("largest"):
+        limit = ", ".join(f"{number:.4g}" for number in first["largest"])
+        say("scale", f"logarithmic: meta-paths multiply the predicted number, which is at most {limit}")
     decision = first.get("decision")
     if decision:
         words = "" if decision["is_reached"] else " (the aim is not reached; this comes closest)"

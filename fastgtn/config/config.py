@@ -76,6 +76,7 @@ class FitOptions(Section):
     seed: Annotated[Seed, Free()] = 0
     class_weights: Literal["none", "balanced"] = "none"
     number_loss: Literal["mse", "huber"] = "mse"
+    number_scale: Literal["auto", "linear", "log"] = "auto"
     label_shift: Literal["none", "em"] = "none"
     calibrate: Literal["none", "temperature"] = "none"
     aim: str = ""

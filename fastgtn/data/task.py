@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +13,13 @@ from torch_geometric.data import Data, HeteroData
 from fastgtn.data.decision import decided
 from fastgtn.data.metrics import Answers, Tally, main_metric, metrics_of
 from fastgtn.data.metrics import Kind as Kind
+from fastgtn.data.number_unit import NumberLoss, NumberScale, NumberUnit, in_unit, stable_numbers, usual_scales
 from fastgtn.data.pyg.graph import as_hetero, stored_labels
 from fastgtn.data.splits import draw_val
 from fastgtn.data.task_inputs import Numbers, check_splits, label_tensor, node_numbers
 from fastgtn.data.task_inputs import class_names as named_classes
 from fastgtn.errors import InputError
 
-NumberLoss = Literal["mse", "huber"]
 RARE = 0.4  # of an equal share
 
 
@@ -48,7 +48,8 @@ class NodeTask:
         threshold: Probability from which a label of a "multi" task counts as predicted.
         cut: Of two classes, the one that is asked for and the probability from which it is predicted; None predicts the
             more probable class.
-        unit: Mean and deviation of numbers, [num_classes] each, where labels and logits are standardised.
+        unit: How numbers are learned, where labels and logits are standardised.
+        largest: Where the logits of numbers are logarithms, the largest number that each output may predict.
         number_loss: "mse" or "huber", for numbers.
     """
 
@@ -63,7 +64,8 @@ class NodeTask:
     class_weights: Tensor | None = None
     threshold: float = 0.5
     cut: tuple[int, float] | None = None
-    unit: tuple[Tensor, Tensor] | None = None
+    unit: NumberUnit | None = None
+    largest: tuple[float, ...] | None = None
     number_loss: NumberLoss = "mse"
     _labels: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
 
@@ -184,20 +186,21 @@ class NodeTask:
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Mean cross entropy; for several labels the mean binary cross entropy over nodes and classes.
 
-        Numbers: the mean squared error, or Huber's loss, which grows linearly beyond one deviation.
+        Numbers: the loss of :meth:`NumberUnit.loss`.
         """
         self._check_logits(logits, labels)
         if self.kind == "number":
-            return F.huber_loss(logits, labels) if self.number_loss == "huber" else F.mse_loss(logits, labels)
+            unit = self.unit or NumberUnit(torch.zeros(self.num_classes), torch.ones(self.num_classes))
+            return unit.loss(logits, labels, self.number_loss)
         weights = None if self.class_weights is None else self.class_weights.to(logits)
         if self.kind == "multi":
             return F.binary_cross_entropy_with_logits(logits, labels, pos_weight=weights)
         return F.cross_entropy(logits, labels, weight=weights)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Softmax, or sigmoid where a node may have several labels; numbers stay what they are."""
+        """Softmax, or sigmoid where a node may have several labels; numbers in the unit of the user."""
         if self.kind == "number":
-            return logits
+            return in_unit(logits, self.largest)
         return logits.sigmoid() if self.kind == "multi" else logits.softmax(-1)
 
     def chosen(self, probabilities: Tensor) -> Tensor:
@@ -208,11 +211,17 @@ class NodeTask:
             return probabilities >= self.threshold
         return probabilities.argmax(1) if self.cut is None else decided(probabilities, *self.cut)
 
-    def with_decision(self, decision: Mapping[str, Any] | None) -> "NodeTask":
-        """The same task, where a threshold that was stored with a run says which of two classes is predicted."""
+    def with_outcome(self, decision: Mapping[str, Any] | None, largest: Sequence[float] | None = None) -> "NodeTask":
+        """The same task with what was stored with a run.
+
+        Args:
+            decision: The threshold that says which of two classes is predicted.
+            largest: The largest numbers, if the model predicts logarithms.
+        """
+        task = self if largest is None else replace(self, largest=tuple(largest))
         if decision is None:
-            return self
-        return replace(self, cut=(self.class_names.index(decision["class_name"]), float(decision["threshold"])))
+            return task
+        return replace(task, cut=(self.class_names.index(decision["class_name"]), float(decision["threshold"])))
 
     def loss_weight(self, labels: Tensor) -> float:
         """The weight of the loss of these nodes in a mean over several groups of nodes."""
@@ -226,9 +235,10 @@ class NodeTask:
         self._check_logits(logits, labels)
         if self.kind == "number":
             if self.unit is not None:
-                mean, deviation = (part.to(logits) for part in self.unit)
-                logits, labels = logits * deviation + mean, labels * deviation + mean
-            return Tally.of(Answers(self.kind, logits, logits, labels))
+                numbers, labels = self.unit.numbers(logits), self.unit.told(labels)
+            else:
+                numbers = in_unit(logits, self.largest)
+            return Tally.of(Answers(self.kind, numbers, numbers, labels))
         is_plain = self.kind != "multi" and self.cut is None  # the largest logit needs no probabilities
         chosen = logits.argmax(1) if is_plain else self.chosen(self.probabilities(logits))
         return Tally.of(Answers(self.kind, logits, chosen, labels, self.positive))
@@ -270,16 +280,21 @@ class NodeTask:
             weights = len(self.train) / (self.num_classes * counts.clamp(min=1))
         return replace(self, class_weights=weights)
 
-    def standardized(self, *, loss: NumberLoss = "mse") -> "NodeTask":
-        """The same task of numbers as a model learns it: with mean 0 and deviation 1 on the training nodes.
+    @property
+    def number_scales(self) -> tuple[NumberScale, ...]:
+        """The scales on which the numbers of training and validation nodes may be learned, the usual one first."""
+        known = torch.cat([self.train.labels, self.val.labels])
+        return usual_scales(known) if self.kind == "number" else ("linear",)
 
-        Metrics stay in the unit of the user.
-        """
-        y = self.train.labels.double()
-        deviation = y.std(0, correction=0)
-        mean, deviation = y.mean(0).float(), torch.where(deviation > 0, deviation, 1.0).float()
-        train, val = (Split(s.nodes, (s.labels - mean) / deviation) for s in (self.train, self.val))
-        return replace(self, train=train, val=val, unit=(mean, deviation), number_loss=loss)
+    def standardized(self, *, loss: NumberLoss = "mse", scale: NumberScale = "linear") -> "NodeTask":
+        """The same task of numbers as a model learns it; metrics stay in the unit of the user."""
+        unit = NumberUnit.fit(self.train.labels, scale)
+        train, val = (Split(s.nodes, unit.learned(s.labels)) for s in (self.train, self.val))
+        return replace(self, train=train, val=val, unit=unit, number_loss=loss)
+
+    def with_stable_numbers(self) -> "NodeTask":
+        """The same task with training labels that a least-squares regression can read on a logarithmic scale."""
+        return replace(self, train=Split(self.train.nodes, stable_numbers(self.train.labels)))
 
     def _check_logits(self, logits: Tensor, labels: Tensor) -> None:
         if logits.dim() != 2 or logits.size(0) != len(labels) or logits.size(1) != self.num_classes:

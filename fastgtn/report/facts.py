@@ -70,5 +70,6 @@ def decision_words(run: Result) -> list[tuple[str, str]]:
 def task_words(task: NodeTask) -> str:
     """What is predicted, in a few words."""
     if task.kind == "number":
-        return f"{', '.join(task.class_names)} of {task.target} (numbers)"
+        scale = "numbers" if task.largest is None else "numbers, learned on a logarithmic scale"
+        return f"{', '.join(task.class_names)} of {task.target} ({scale})"
     return f"{task.num_classes} classes of {task.target}{' (several per node)' if task.kind == 'multi' else ''}"

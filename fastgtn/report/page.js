@@ -76,7 +76,7 @@
       return row(first, part.contribution);
     });
     const rest = node.rest.map(([name, value]) => row(head(name), value));
-    const box = table(`Why ${node.explained}: what adds up to its logit ${node.logit.toFixed(3)}`,
+    const box = table(`Why ${node.explained}: what adds up to ${node.total} ${node.logit.toFixed(3)}`,
       [["meta-path, and the heaviest walks along it"], [""], ["adds", "num"]], [...paths, ...rest]);
     box.classList.add("reasons");
     return box;

@@ -117,7 +117,14 @@ def _stored(
         logit=0.0 if reasons is None else round(reasons.logit, 4),
         parts=() if reasons is None else _parts(reasons, names, path_names),
         rest=() if reasons is None else _rest(reasons),
+        total=_total(predictions.task),
     )
+
+
+def _total(task: NodeTask) -> str:
+    if task.kind != "number":
+        return "its logit"
+    return "the predicted number" if task.largest is None else "the logarithm of the predicted number"
 
 
 def _parts(reasons: Reasons, names: Names, path_names: PathNames) -> tuple[PathPart, ...]:

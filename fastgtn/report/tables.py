@@ -134,6 +134,7 @@ class StoredNode:
         truth: Its label, if it may be shown.
         probabilities: The most probable classes.
         explained: The class whose logit `parts` and `rest` add up to; None if the model is not a sum over meta-paths.
+        total: What the parts add up to, in words.
     """
 
     id: str
@@ -146,6 +147,7 @@ class StoredNode:
     logit: float
     parts: tuple[PathPart, ...]
     rest: tuple[tuple[str, float], ...]
+    total: str = "its logit"
 
 
 @dataclass(frozen=True)

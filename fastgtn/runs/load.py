@@ -51,7 +51,7 @@ def load_run(
         if task is not None:
             is_same = (task.target, task.class_names) == (schema.target, schema.class_names)
             task = replace(task, threshold=schema.threshold) if task.target == schema.target else None
-            task = task.with_decision(schema.decision) if task is not None and is_same else task
+            task = task.with_outcome(schema.decision, schema.largest) if task is not None and is_same else task
         return replace(result.on(data, task), digest=lambda: checksum(place, data_dir=data_dir))
 
     run = None if seed is not None or folder == Path(path) else Path(path)

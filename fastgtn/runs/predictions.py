@@ -71,7 +71,7 @@ def score_table(schema: Schema, logits: Tensor, ids: np.ndarray, splits: np.ndar
     if schema.kind == "number":
         several = len(names) > 1
         titles = [f"predicted_{name}" if several else "predicted" for name in names]
-        return pa.table(columns | {title: pa.array(logits[:, c].numpy()) for c, title in enumerate(titles)})
+        return pa.table(columns | {title: pa.array(probabilities[:, c].numpy()) for c, title in enumerate(titles)})
     if schema.kind == "multi":
         chosen = (probabilities >= schema.threshold).numpy()
         columns["predicted"] = pa.array([names[row].tolist() for row in chosen], pa.list_(pa.string()))

@@ -91,9 +91,9 @@ class Result(SeedFacts):
         """Create the result of a training."""
         config, model = trained.config, trained.model.eval()
         facts = seed_facts(trained, record)
-        task = task.with_decision(facts.get("decision"))
+        task = task.with_outcome(facts.get("decision"), facts.get("largest"))
         own = OnGraph(config, task.target, graph, task, trained.inputs, model, trained.representations)
-        schema = replace(schema, decision=facts.get("decision"))
+        schema = replace(schema, decision=facts.get("decision"), largest=facts.get("largest"))
         return Result(
             config, schema, model, facts, lambda _: own, keeps_graph, folder=folder, kept_history=trained.history
         )

@@ -14,6 +14,7 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.data import NodeTask
 from fastgtn.data.decision import decided
+from fastgtn.data.number_unit import in_unit
 from fastgtn.data.task import Kind
 from fastgtn.errors import InputError
 from fastgtn.nn import Features
@@ -35,6 +36,7 @@ class Schema:
         feature_names: The names of the feature columns by node type, if the graph has names.
         encoding: The encoding of the tables; None if the graph was not built from tables.
         decision: The threshold of the rarer of two classes, chosen for an aim; None predicts the more probable class.
+        largest: Where the model predicts logarithms of numbers, the largest number of each output; else None.
         as_of: Whether the nodes were seen at their moments, so that nodes of another graph need moments too.
     """
 
@@ -51,6 +53,7 @@ class Schema:
     encoding: dict[str, Any] | None = None
     decision: dict[str, Any] | None = None
     as_of: bool = False
+    largest: list[float] | None = None
 
     @staticmethod
     def of(graph: HeteroData, inputs: Inputs, task: NodeTask) -> Schema:
@@ -85,6 +88,7 @@ class Schema:
             values.get("encoding"),
             values.get("decision"),
             bool(values.get("as_of", False)),
+            values.get("largest"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -161,9 +165,9 @@ class Schema:
         _refuse(differences + _set_difference("relation", *names))
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Softmax, or sigmoid where a node may have several labels; numbers stay what they are."""
+        """Softmax, or sigmoid where a node may have several labels; numbers in the unit of the user."""
         if self.kind == "number":
-            return logits
+            return in_unit(logits, self.largest)
         return logits.sigmoid() if self.kind == "multi" else logits.softmax(-1)
 
     def chosen(self, probabilities: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from fastgtn.training.device import chosen_device
 from fastgtn.training.finish import check_finish, finish, start_at_prior
 from fastgtn.training.loop import Record, State, Trainer, selection_metric
 from fastgtn.training.predict import logit_blocks, representations
+from fastgtn.training.prepare.numbers import number_scales
 from fastgtn.training.prepare.start import freeze_filters, measure_features, rescale_messages, start_filters
 from fastgtn.training.propagation import Propagation, check_propagation
 from fastgtn.training.steps import plan_passes
@@ -83,7 +84,7 @@ def train_inputs(
     """
     check(inputs, task, config)
     if task.kind == "number":
-        task = task.standardized(loss=config.fit.number_loss)
+        task = task.standardized(loss=config.fit.number_loss, scale=number_scales(task, config.fit)[0])
     elif config.fit.class_weights == "balanced":
         task = task.balanced()
     with torch.random.fork_rng(devices=[]):  # keep the caller's random state unchanged
@@ -125,6 +126,7 @@ def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
     chosen_device(config.fit.device, ALONE)
     selection_metric(task, config.fit)
     check_finish(task, config.fit)
+    number_scales(task, config.fit)
     if task.kind == "number" and config.fit.class_weights != "none":
         raise InputError('fit.class_weights = "balanced" is for classes, but the task predicts numbers: leave it out.')
     with torch.random.fork_rng(devices=[]):
@@ -164,7 +166,7 @@ def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Trai
     recorded = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
     recorded.pop("loss", None)
     scores, facts = finish(model, task, config.fit, z, recorded)
-    task = task.with_decision(facts.get("decision"))
+    task = task.with_outcome(facts.get("decision"), facts.get("largest"))
     test = task.score_test(logit_blocks(model, z[task.test_nodes])) if len(task.test_nodes) else {}
     return Trained(
         config,

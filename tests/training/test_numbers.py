@@ -75,8 +75,8 @@ def test_the_model_learns_deviations_and_scores_in_the_unit(spending: tuple[Hete
     assert float(learned.train.labels.std(correction=0)) == pytest.approx(1, abs=1e-5)
     guess = torch.randn(len(task.val), 1)
     assert learned.unit is not None
-    mean, deviation = learned.unit
-    in_unit = task.metrics(guess * deviation + mean, task.val.labels)
+    unit = learned.unit
+    in_unit = task.metrics(guess * unit.deviation + unit.offset, task.val.labels)
     assert learned.metrics(guess, learned.val.labels) == pytest.approx(in_unit, rel=1e-4)
 
 

@@ -1,5 +1,6 @@
 """`fastgtn explain RUN --node ID`: why one node got its prediction."""
 
+import math
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def _prediction(reasons: Reasons, task: Schema) -> dict[str, Any]:
     values = task.probabilities(torch.tensor([reasons.logits]))
     named_values = dict(zip(task.class_names, values[0].tolist(), strict=True))
     if task.kind == "number":
-        return {"numbers": named_values}
+        return {"numbers": named_values, "scale": "linear" if task.largest is None else "log"}
     return {"prediction": task.class_names[int(task.chosen(values))], "probabilities": named_values}
 
 
@@ -69,31 +70,36 @@ def name_of(graph: HeteroData, node_type: str, number: int) -> str:
 
 
 def show(result: dict[str, Any]) -> None:
-    """One line per part of the logit, the largest first."""
+    """One line per part of the logit, the largest first; parts of a logarithm also as factors of the number."""
     say(result["target"], result["name"])
     if "numbers" in result:
         say("predicted", " · ".join(f"{name} {value:.4g}" for name, value in result["numbers"].items()))
     else:
         likely = sorted(result["probabilities"].items(), key=lambda item: -item[1])[:5]
         say("classes", " · ".join(f"{name} {100 * p:.1f} %" for name, p in likely))
-    title = f"{'' if 'numbers' in result else 'logit of '}{escape(result['class'])}"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    is_log = result.get("scale") == "log"
+    kind = "logarithm of " if is_log else "" if "numbers" in result else "logit of "
+    table = Table(box=None, pad_edge=False, title=f"{kind}{escape(result['class'])}", title_justify="left")
     table.add_column("from")
     table.add_column("adds", justify="right")
+    if is_log:
+        table.add_column("times", justify="right")
     table.add_column("share %", justify="right")
     table.add_column("heaviest instance", no_wrap=True)
-    digits = ".4g" if "numbers" in result else ".3f"
+
+    def parts(value: float) -> list[str]:
+        digits = ".4g" if "numbers" in result and not is_log else ".3f"
+        return [f"{value:+{digits}}", *([f"{math.exp(value):.4g}"] if is_log else [])]
+
     for path in result["metapaths"]:
         first = " ← ".join(path["instances"][0]["nodes"]) if path["instances"] else ""
-        table.add_row(
-            escape(path["path"]), f"{path['contribution']:+{digits}}", f"{100 * path['weight']:.1f}", escape(first)
-        )
+        table.add_row(escape(path["path"]), *parts(path["contribution"]), f"{100 * path['weight']:.1f}", escape(first))
     rest = {
         "other_paths": "other paths",
         "empty_path": "the node itself (empty path)",
         "own_features": "the node's own features (γ)",
     }
     for key, title in {**rest, "bias": "bias"}.items():
-        table.add_row(title, f"{result[key]:+{digits}}", "", "")
-    table.add_row("together", f"{result['logit']:+{digits}}", "", "")
+        table.add_row(title, *parts(result[key]), "", "")
+    table.add_row("together", *parts(result["logit"]), "", "")
     emit_table(table)

@@ -26,7 +26,7 @@ def score_split(result: Result, split: str, graph: HeteroData | Data | None, tas
     there = result.own if graph is None else result.on(graph, task)
     task = result.task if task is None else task
     _require_comparable(known, task)
-    task = task.with_decision(known.decision)
+    task = task.with_outcome(known.decision, known.largest)
     nodes = {"train": task.train.nodes, "val": task.val.nodes, "test": task.test_nodes}[split]
     if not len(nodes):
         raise InputError(f"the {split} split of this graph is empty, so it cannot be scored.")

@@ -19,6 +19,7 @@ from fastgtn.nn import NodeClassifier
 from fastgtn.training.finish.label_shift import ScoreMap, shifted_scores, temperature
 from fastgtn.training.loop import selection_metric
 from fastgtn.training.predict import logit_blocks
+from fastgtn.training.prepare.numbers import number_scales
 
 FEW_CLASSES = 20  # with more classes, no balance is stored
 
@@ -58,7 +59,9 @@ def finish(
         facts["balance"] = dict(zip(task.class_names, task.balance, strict=True))
         facts["majority"] = majority_score(task, "val" if len(task.val) else "train")
     if task.kind == "number":
-        in_unit(model, task)
+        largest = in_unit(model, task, options)
+        facts |= {} if largest is None else {"largest": largest}
+        task = task.with_outcome(None, largest)
     if not len(task.val):
         return recorded, facts
     if options.calibrate == "temperature":
@@ -75,7 +78,7 @@ def finish(
         p, truth = task.probabilities(val)[:, task.positive], task.val.labels == task.positive
         name = task.class_names[task.positive]
         facts["decision"] = asdict(choose_decision(p, truth, aim, class_name=name))
-        task = task.with_decision(facts["decision"])
+        task = task.with_outcome(facts["decision"])
         # scores of classes follow the threshold; those of probabilities are the recorded ones
         recorded = {name: value for name, value in recorded.items() if named(name).is_costly}
     return task.metrics(val, task.val.labels) | recorded, facts
@@ -88,13 +91,16 @@ def start_at_prior(model: NodeClassifier, task: NodeTask) -> None:
 
 
 @torch.no_grad()
-def in_unit(model: NodeClassifier, task: NodeTask) -> None:
-    """Make the unit of the user part of the last layer, so that the model predicts in it."""
-    unit = task.standardized().unit
+def in_unit(model: NodeClassifier, task: NodeTask, options: FitOptions) -> list[float] | None:
+    """Make the unit of the user part of the last layer, so that the model predicts in it.
+
+    On a logarithmic scale it predicts logarithms; the largest numbers of the training are returned then.
+    """
+    unit = task.standardized(scale=number_scales(task, options)[0]).unit
     assert unit is not None
-    mean, deviation = unit
-    model.head.weight.mul_(deviation[:, None])
-    model.head.bias.mul_(deviation).add_(mean)
+    model.head.weight.mul_(unit.deviation[:, None])
+    model.head.bias.mul_(unit.deviation).add_(unit.offset)
+    return None if unit.largest is None else unit.largest.tolist()
 
 
 def _logits(model: NodeClassifier, z: Tensor) -> Tensor:

@@ -8,12 +8,14 @@ from typing import Any
 
 from fastgtn.config import Config
 from fastgtn.data import NodeTask
+from fastgtn.data.number_unit import NumberScale
 from fastgtn.nn.meta_path_model import MetaPathOptions
 from fastgtn.screening import Screening, ScreenOptions
 from fastgtn.screening.screen import FEWEST_NODES
 from fastgtn.training.build import Inputs
 from fastgtn.training.prepare.decisions import Decisions
 from fastgtn.training.prepare.far import far_length
+from fastgtn.training.prepare.numbers import number_scales
 from fastgtn.training.prepare.scaling import settled_scaling
 from fastgtn.training.prepare.screened import screen_inputs
 from fastgtn.training.prepare.trials import decide, with_values
@@ -51,19 +53,25 @@ def settle(
     config = with_values(config, {"features.normalize": settled_scaling(inputs.features, config.features)})
     if stored is not None:
         return _Screened(inputs, config, task.target, {config.graph.normalize: stored.screening}).settled(stored)
-    screened = _Screened(inputs, config, task.target, _screenings(inputs, task, config, progress.screening))
+    screenings = _screenings(inputs, task, config, progress.screening)
+    screened = _Screened(inputs, config, task.target, screenings, number_scales(task, config.fit))
     trials = decide(screened, task, progress=progress.trials)
     return screened.settled(Decisions(screened.best, trials))
 
 
 @dataclass(frozen=True, eq=False)
 class _Screened:
-    """A graph with the screening of each normalisation that may be chosen, the best first."""
+    """A graph with the screening of each normalisation that may be chosen, the best first.
+
+    Args:
+        scales: On which numbers may be learned.
+    """
 
     inputs: Inputs
     config: Config
     target: str
     screenings: Mapping[str, Screening | None]
+    scales: tuple[NumberScale, ...] = ()
 
     @property
     def best(self) -> Screening | None:
@@ -77,6 +85,8 @@ class _Screened:
         own_tells = self.best is None or self.best.own_is_significant
         tried = self.config.model.trials(num_chosen, own_tells=own_tells)
         keys = {"graph.normalize": tuple(self.screenings)} | tried
+        if len(self.scales) > 1 and isinstance(self.config.model, MetaPathOptions):
+            keys = {"fit.number_scale": self.scales} | keys
         return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:

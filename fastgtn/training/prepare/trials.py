@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from fastgtn.config import Config
 from fastgtn.data import NodeTask
@@ -120,9 +121,20 @@ def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int, *, hopele
 def _margin(score: float, task: NodeTask) -> float:
     """A fraction of the standard error of a share; scores that are not shares have no margin.
 
-    Where a rare class decides the score, only its nodes are counted.
+    Where a rare class decides the score, only its nodes are counted. That of an R² depends on the fourth moment of the
+    numbers: where a few are much larger than most, these few decide it.
     """
+    if not 0 <= score <= 1:
+        return 0.0
+    if task.kind == "number":
+        return CLEAR_GAIN * (1 - score) * (_squared_spread(task.val.labels) / len(task.val)) ** 0.5
     count, gain = len(task.val), CLEAR_GAIN
     if task.has_rare_class:
         count, gain = max(1, int(torch.bincount(task.val.labels, minlength=task.num_classes).min())), RARE_GAIN
-    return gain * (score * (1 - score) / count) ** 0.5 if 0 <= score <= 1 else 0.0
+    return gain * (score * (1 - score) / count) ** 0.5
+
+
+def _squared_spread(labels: Tensor) -> float:
+    """The variance of squared deviations from the mean, in squares of their mean: 2 for normal numbers."""
+    squares = (labels.double() - labels.double().mean(0)).square()
+    return float((squares.var(0, correction=0) / squares.mean(0).square().clamp(min=1e-300)).max())
