@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from fastgtn.cli.interrupts import interruptible
 from fastgtn.cli.on_demand import group_of
 from fastgtn.errors import InputError
 from fastgtn.lazy import defer
@@ -122,7 +123,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot print α still shows the result
     try:
-        app()
+        with interruptible():
+            app()
     except InputError as error:
         refuse(str(error))
     except OSError as error:

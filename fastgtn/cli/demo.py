@@ -26,7 +26,7 @@ def demo_command(
 
     Example: fastgtn demo
     """
-    from fastgtn.cli.progress import ProgressBar
+    from fastgtn.cli.progress.training import ProgressBar
     from fastgtn.runs.load import load_run
     from fastgtn.runs.train import train
 

@@ -97,7 +97,7 @@ def train_command(
 
 def _train_node_model(config: Config, *, out: Path | None, resume: bool, data_dir: Path | None, as_json: bool) -> None:
     """Train all seeds of a config, in one process or in a team of them, and print the scores."""
-    from fastgtn.cli.progress import ProgressBar
+    from fastgtn.cli.progress.training import ProgressBar
     from fastgtn.runs.train import train
     from fastgtn.training.team import joined
 

@@ -149,7 +149,7 @@ def _tune_links(
     start: _Start, budget: Budget, folder: Path, *, words: dict[str, Any], data_dir: Path | None
 ) -> dict[str, Any]:
     from fastgtn.cli.links.train import link_settings
-    from fastgtn.cli.trial_bar import TrialBar
+    from fastgtn.cli.progress.trials import TrialBar
     from fastgtn.config import toml
     from fastgtn.links.tuning import tune_links
 
@@ -163,7 +163,7 @@ def _tune_links(
 def _tune_from(
     start: _Start, budget: Budget, folder: Path, *, settings: list[str], seed: int, data_dir: Path | None
 ) -> dict[str, Any]:
-    from fastgtn.cli.trial_bar import TrialBar
+    from fastgtn.cli.progress.trials import TrialBar
     from fastgtn.config import toml
     from fastgtn.tuning.search import tune
 

@@ -156,6 +156,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def _command(argv: Sequence[str], program: Callable[[], object], output: int, disk: int | None, is_bound: bool) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs, and so a soak, ignore it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

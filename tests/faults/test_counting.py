@@ -18,7 +18,7 @@ from faults.commands import Command, files, without_today
 from faults.counts import Counts, OtherVersion, tables
 from faults.fuzzing import LEAST, Limits, fuzz
 from faults.injections import Faults
-from faults.processes import Trouble, start
+from faults.processes import ABORTED, Trouble, start
 from faults.soak import TIMES, Worker, inject_faults, try_inputs
 
 
@@ -204,3 +204,14 @@ def test_a_command_that_does_not_end_is_killed_and_counted() -> None:
         process.end(patience=3)
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_ctrl_c_reaches_a_command_of_a_soak_that_ignores_it() -> None:
+    """A shell starts background jobs with SIGINT ignored. What is not disturbed must not be counted as survived."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = start(["wait"], program=wait)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.signal(signal.SIGINT, after=0)
+    assert process.end().code in ABORTED

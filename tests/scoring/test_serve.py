@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 import fastgtn
 from fastgtn.cli import app as commands
-from fastgtn.cli.scoring.serve import interrupts_remembered
 from fastgtn.data import tables
 from fastgtn.errors import InputError
 from fastgtn.serve import batching
@@ -247,23 +246,3 @@ def test_the_requests_of_the_page_are_answered(tmp_path: Path) -> None:
 def test_addresses_of_this_machine_are_known() -> None:
     assert all(map(is_loopback, ["127.0.0.1", "127.8.9.1", "::1", "localhost"]))
     assert not any(map(is_loopback, ["0.0.0.0", "::", "192.168.0.2", "example.org"]))
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_python_ignores_still_ends_the_start() -> None:
-    class Unlucky:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    reached = []
-
-    def start() -> None:
-        with interrupts_remembered():
-            Unlucky()
-            reached.append("went on")  # the interrupt was ignored here
-
-    with pytest.raises(KeyboardInterrupt):
-        start()
-    assert reached
-    assert signal.getsignal(signal.SIGINT) is before

@@ -43,7 +43,7 @@ def command_line() -> str:
 def tell(cell: Cell) -> None:
     """Print one line to stderr when a cell is finished."""
     from fastgtn.bench.cells import dataset_name
-    from fastgtn.cli.progress import shown_score
+    from fastgtn.cli.progress.training import shown_score
 
     words = cell.reason
     if cell.summary:

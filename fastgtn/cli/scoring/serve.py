@@ -1,15 +1,12 @@
 """`fastgtn serve`: answer predictions over HTTP."""
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from fastgtn.cli.choose import is_link_run
+from fastgtn.cli.interrupts import ended_by_interrupts
 from fastgtn.cli.options import DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import noted, say, stderr
 from fastgtn.errors import InputError, check_run_folder
@@ -36,46 +33,21 @@ def serve_command(
         raise InputError(f"{run} is a model of links: fastgtn serve answers for models of nodes.")
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise InputError(f"fastgtn serve needs {' and '.join(missing)}: run pip install 'fastgtn[serve]'.")
-    from fastgtn.runs.load import load_run
-    from fastgtn.serve.app import build_app, is_loopback
-    from fastgtn.serve.scorer import Scorer
-    from fastgtn.serve.server import listening, run_server
+    with ended_by_interrupts():
+        from fastgtn.runs.load import load_run
+        from fastgtn.serve.app import build_app, is_loopback
+        from fastgtn.serve.scorer import Scorer
+        from fastgtn.serve.server import listening, run_server
 
-    place = listening(host, port)
-    with interrupts_remembered():
+        place = listening(host, port)
         trained = load_run(run, seed=seed, graph=graph, data_dir=data_dir)
         with noted():
             scorer = Scorer(trained)
-    if not is_loopback(host):
-        stderr.print(
-            f"warning: everyone who can reach {host} can use this server; it has no password and no encryption.",
-            markup=False,
-        )
-    app = build_app(scorer, host=host, max_nodes=max_nodes, max_bytes=1_000 * max_kilobytes)
-    run_server(app, place, announce=lambda url: say("serving", f"{url} · {trained.folder} (Ctrl-C stops it)"))
-    say("stopped", "all requests that had begun were answered")
-
-
-@contextmanager
-def interrupts_remembered() -> Iterator[None]:
-    """Make sure that Ctrl-C ends the block, at the latest when it is finished.
-
-    Python ignores an interrupt that arrives in a destructor. Without this, the server would start all the same.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked = False
-
-    def interrupted(*_: object) -> None:
-        nonlocal asked
-        asked = True
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield
-        if asked:
-            raise KeyboardInterrupt
-    finally:
-        signal.signal(signal.SIGINT, before)
+        if not is_loopback(host):
+            stderr.print(
+                f"warning: everyone who can reach {host} can use this server; it has no password and no encryption.",
+                markup=False,
+            )
+        app = build_app(scorer, host=host, max_nodes=max_nodes, max_bytes=1_000 * max_kilobytes)
+        run_server(app, place, announce=lambda url: say("serving", f"{url} · {trained.folder} (Ctrl-C stops it)"))
+        say("stopped", "all requests that had begun were answered")

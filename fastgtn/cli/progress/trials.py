@@ -3,7 +3,7 @@
 from optuna.trial import FrozenTrial
 from rich.progress import TimeElapsedColumn
 
-from fastgtn.cli.progress import StoppableBar
+from fastgtn.cli.progress.training import StoppableBar
 from fastgtn.tuning.trials import TuneListener
 
 
