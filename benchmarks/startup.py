@@ -39,6 +39,7 @@ def main() -> None:
             "fastgtn --help": entry(["--help"]),
             "fastgtn train --help": entry(["train", "--help"]),
             "fastgtn ls": entry(["ls"]),
+            "fastgtn config fast_gtn imdb": entry(["config", "fast_gtn", "imdb"]),
             "a mistyped key": entry(["train", "--set", "fit.epoks=3"]),
             "a press of Tab": f"import os; os.environ.update({TAB!r}); {entry([])}",
             "fastgtn train, one epoch": entry(training),

@@ -3,7 +3,8 @@
 import ast
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -96,3 +97,74 @@ class _Waiting(ModuleType):
         loader = self.__spec__.loader if self.__spec__ else None
         assert isinstance(loader, _Deferring)
         return getattr(loader.load(self.__name__), name)
+
+
+@contextmanager
+def standing_in(packages: Sequence[str]) -> Iterator[None]:
+    """Import modules of this package without these packages, whose names all stand for nothing.
+
+    For a standalone program that reads signatures and options, calls no model, and ends. Elsewhere, and where one of
+    the packages is imported already, this does nothing.
+    """
+    is_standalone = any(isinstance(finder, _Deferring) for finder in sys.meta_path)
+    if not is_standalone or any(name in sys.modules for name in packages):
+        yield
+        return
+    finder = _StandingIn(tuple(packages))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name, module in sys.modules.items() if isinstance(module, _Hollow)]:
+            del sys.modules[name]
+
+
+class _StandingIn:
+    """Answers every import of some packages, and of their parts, with a hollow module."""
+
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self.packages = packages
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        loader: Any = self
+        return ModuleSpec(fullname, loader, is_package=True) if fullname.split(".")[0] in self.packages else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import make an ordinary module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__class__ = _Hollow
+
+
+class _Nothing:
+    """Whatever a module needs while it is imported: a base class, a decorator, a type, a value."""
+
+    def __getattr__(self, name: str) -> "_Nothing":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        is_decorator = len(arguments) == 1 and not options and callable(arguments[0])
+        return arguments[0] if is_decorator else self
+
+    def __mro_entries__(self, bases: Any) -> tuple[()]:
+        return ()  # a class that inherits from it keeps its own signature
+
+    def __getitem__(self, _: Any) -> "_Nothing":
+        return self
+
+    def __or__(self, _: Any) -> "_Nothing":
+        return self
+
+    __ror__ = __or__
+
+
+class _Hollow(ModuleType):
+    """A module in which every name is there."""
+
+    def __getattr__(self, name: str) -> _Nothing:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Nothing()

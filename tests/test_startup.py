@@ -8,9 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import fastgtn.data
-from fastgtn.cli import complete
+from fastgtn.cli import app, complete
 from fastgtn.config.config import Config
 from fastgtn.config.models import options_by_name
 from fastgtn.config.source_index import check_keys, config_keys, model_names
@@ -97,6 +98,8 @@ data info imdbb
 data import gtn nowhere --out no/folder/x.npz
 bench nodes --models gcnn
 bench nodes --datasets imdbb
+config fast_gtn planted --set fit.epochs=-3
+config gcn planted
 """
 
 
@@ -111,6 +114,22 @@ def in_new_process(code: str, *, text: str = "", **environment: str) -> str:
 def test_help_lists_and_mistakes_import_nothing_large() -> None:
     out = in_new_process(f"LARGE = {LARGE!r}\n{RUN}", text=LIGHT)
     assert int(out.splitlines()[-1]) > 20  # every command has been asked for help
+
+
+def test_configs_are_printed_without_torch_as_they_are_with_it() -> None:
+    words = [[model, *rest] for model in models() for rest in (["imdb"], ["planted", "--set", "fit.epochs=3"])]
+    code = (
+        "import sys\nfrom fastgtn.cli import app, start_fast\nstart_fast()\n"
+        f"for line in {words!r}:\n    app(['config', *line, '--json'], standalone_mode=False)\n"
+        f"assert not set({LARGE!r}) & set(sys.modules)\n"
+        "import torch\nassert torch.ones(2).sum() == 2\n"
+    )
+    printed = in_new_process(code)
+    for line in words:
+        known = CliRunner().invoke(app, ["config", *line, "--json"]).output
+        assert printed.startswith(known)
+        printed = printed[len(known) :]
+    assert not printed
 
 
 def test_the_version_needs_neither_tables_nor_checks_of_configs() -> None:

@@ -31,9 +31,13 @@ from fastgtn.cli.options import (
 )
 from fastgtn.cli.output import emit_json, emit_table, say, stdout
 from fastgtn.cli.scores import before_shift, points, say_classes
+from fastgtn.lazy import standing_in
 
 if TYPE_CHECKING:
     from fastgtn.config import Config
+
+# What the files of the models import, which also hold their options
+LARGE = ("torch", "torch_geometric", "numba", "llvmlite", "numpy", "scipy", "pyarrow", "duckdb", "safetensors")
 
 
 def train_command(
@@ -154,7 +158,8 @@ def config_command(
     """
     check_model(model)
     check_settings(settings)
-    config = choose_config(None, dataset, model, {}, settings or [])
+    with standing_in(LARGE):
+        config = choose_config(None, dataset, model, {}, settings or [])
     if as_json:
         emit_json(config.model_dump(mode="json"))
     else:
