@@ -63,6 +63,19 @@ def test_rows_are_summarised_at_both_ends(tmp_path: Path) -> None:
     assert graph["user", "paid", "shop"].edge_index.tolist() == [[0, 0, 1], [0, 1, 1]]
 
 
+def test_a_single_column_of_dates_says_which_row_is_the_last(tmp_path: Path) -> None:
+    user = raw(build(tmp_path, 'features = ["amount", "day"]\n'), "user")
+    assert user["paid.amount.last"][:2] == [30, 5]  # the row of the second user has no date
+    undated = PAID.replace("1,b,30,cash,2024-01-03", "1,b,30,cash,")
+    assert raw(build(tmp_path, 'features = ["amount", "day"]\n', paid=undated), "user")["paid.amount.last"][0] == 20
+    assert "paid.amount.last" not in raw(build(tmp_path, 'features = ["amount"]\n'), "user")
+    two = "\n".join(
+        f"{line},{extra}" for line, extra in zip(PAID.splitlines(), ["due", *["2024-02-01"] * 4], strict=True)
+    )
+    features = 'features = ["amount", "day", "due"]\n'
+    assert "paid.amount.last" not in raw(build(tmp_path, features, paid=two + "\n"), "user")
+
+
 def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     header, *rows = PAID.splitlines()
     more = 'features = ["amount", "how"]\n'

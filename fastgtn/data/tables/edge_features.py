@@ -116,6 +116,7 @@ def summaries(
     Nodes without a row have NaN where there is nothing to say.
 
     Args:
+        times: When rows came to be, which says which is the last; without them the only column of dates says it.
         now: From when on days are counted backwards, for each node; by default from the latest date.
     """
     lacking = [column.column for column in encoding.in_table if column.column not in table.column_names]
@@ -124,6 +125,7 @@ def summaries(
             f'[{where}]: the encoding reads the column "{lacking[0]}", which graph.toml does not name here.'
         )
     table = with_differences(table, (column.difference for column in encoding.columns), where)
+    times = _order(table, encoding, where) if times is None else times
     found: dict[str, Array] = {"count": np.bincount(nodes, minlength=num_nodes).astype(np.float64)}
     for column in encoding.columns:
         values, what = table[column.column], f'[{where}]: feature column "{column.column}"'
@@ -142,6 +144,16 @@ def summaries(
         numbers = grouped(table_columns.numbers_or_nan(values, what), nodes, num_nodes, times)
         found |= {f"{column.column}.{name}": each for name, each in numbers.items()}
     return found
+
+
+def _order(table: pa.Table, encoding: EdgeEncoding, where: str) -> Array | None:
+    """The dates of the rows, where there is a single column of dates; a row without a date is the first."""
+    dates = [column for column in encoding.columns if column.kind == "date"]
+    if len(dates) != 1:
+        return None
+    name = dates[0].column
+    seconds = seconds_of(table[name], dates[0].format, f'[{where}]: feature column "{name}"')
+    return np.where(np.isnan(seconds), -np.inf, seconds)
 
 
 def is_total(name: str) -> bool:
