@@ -13,7 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from fastgtn.data.decision import decided
 from fastgtn.data.metrics import Answers, Tally, main_metric, metrics_of
 from fastgtn.data.metrics import Kind as Kind
-from fastgtn.data.number_unit import NumberLoss, NumberScale, NumberUnit, in_unit, stable_numbers, usual_scales
+from fastgtn.data.number_unit import NumberLoss, NumberScale, NumberUnit, in_unit
 from fastgtn.data.pyg.graph import as_hetero, stored_labels
 from fastgtn.data.splits import draw_val
 from fastgtn.data.task_inputs import Numbers, check_splits, label_tensor, node_numbers
@@ -280,21 +280,11 @@ class NodeTask:
             weights = len(self.train) / (self.num_classes * counts.clamp(min=1))
         return replace(self, class_weights=weights)
 
-    @property
-    def number_scales(self) -> tuple[NumberScale, ...]:
-        """The scales on which the numbers of training and validation nodes may be learned, the usual one first."""
-        known = torch.cat([self.train.labels, self.val.labels])
-        return usual_scales(known) if self.kind == "number" else ("linear",)
-
     def standardized(self, *, loss: NumberLoss = "mse", scale: NumberScale = "linear") -> "NodeTask":
         """The same task of numbers as a model learns it; metrics stay in the unit of the user."""
         unit = NumberUnit.fit(self.train.labels, scale)
         train, val = (Split(s.nodes, unit.learned(s.labels)) for s in (self.train, self.val))
         return replace(self, train=train, val=val, unit=unit, number_loss=loss)
-
-    def with_stable_numbers(self) -> "NodeTask":
-        """The same task with training labels that a least-squares regression can read on a logarithmic scale."""
-        return replace(self, train=Split(self.train.nodes, stable_numbers(self.train.labels)))
 
     def _check_logits(self, logits: Tensor, labels: Tensor) -> None:
         if logits.dim() != 2 or logits.size(0) != len(labels) or logits.size(1) != self.num_classes:

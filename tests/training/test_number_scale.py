@@ -91,7 +91,7 @@ def test_a_prediction_is_never_larger_than_the_largest_number_of_the_training() 
 
 def test_a_skewed_number_reaches_the_oracle(case: tuple[HeteroData, NodeTask, float], trained: Result) -> None:
     graph, task, oracle = case
-    assert task.number_scales[0] == "log"
+    assert trained.config.fit.number_scale == "log"
     assert trained.test["r2"] > oracle - 0.03
     linear = fit(graph, task, {"fit": {"trial_seconds": 0, "number_scale": "linear"}})
     assert linear.facts.get("largest") is None

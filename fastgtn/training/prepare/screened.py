@@ -15,7 +15,7 @@ from fastgtn.nn import MetaPathModel
 from fastgtn.screening import Screening, ScreenOptions, screen
 from fastgtn.screening.screen import Progress
 from fastgtn.training.build import Inputs, check_task
-from fastgtn.training.prepare.numbers import number_scales
+from fastgtn.training.prepare.numbers import with_stable_numbers
 
 MOST_MOMENTS = 16  # moments of training nodes are rounded down to this many: each of them needs a graph
 
@@ -60,7 +60,7 @@ def screen_inputs(
             f'screening is for models that learn meta-paths, GTN and FastGTN, not for "{config.model.name}".'
         )
     options = options or ScreenOptions()
-    task = task.with_stable_numbers() if number_scales(task, config.fit)[0] == "log" else task
+    task = with_stable_numbers(task, config.fit)
     rows = inputs.rows(task.target, task.train.nodes)
     inputs, places = inputs.seen_by(rows, options.longest, most_moments=MOST_MOMENTS)
     nodes = places - inputs.raw.nodes_of(task.target).start
