@@ -22,14 +22,28 @@ COPY = "WITH x AS (COPY (SELECT 1) TO 'users.csv') SELECT 1 AS id"
 RUN_TEXT = f"SELECT * FROM json_execute_serialized_sql(json_serialize_sql({_literal(COPY)}))"
 
 CLOSED = "disabled by configuration.*--allow-external"
+UPWARDS = r'must not read file names with "\.\.".*--allow-external'
 REFUSED = {
     "another file": ("SELECT content AS id FROM read_text('OUT/secret.csv')", CLOSED),
     "a system file": ("SELECT content AS id FROM read_text('/etc/passwd')", CLOSED),
     "a file by its name": ("SELECT * FROM 'OUT/secret.csv'", CLOSED),
-    "upwards": ("SELECT * FROM '../out/secret.csv'", CLOSED),
-    "up and down": ("SELECT * FROM 'sub/../../out/secret.csv'", CLOSED),
+    "upwards": ("SELECT * FROM '../out/secret.csv'", UPWARDS),
+    "up and down": ("SELECT * FROM 'sub/../../out/secret.csv'", UPWARDS),
     "a link to a file": ("SELECT * FROM 'link.csv'", CLOSED),
     "a link to a folder": ("SELECT * FROM 'link/secret.csv'", CLOSED),
+    "above a link to a folder": ("SELECT content AS id FROM read_text('link/../out/secret.csv')", UPWARDS),
+    "a table above a link": ("SELECT * FROM 'link/../out/secret.csv'", UPWARDS),
+    "one of several files": ("SELECT * FROM read_csv(['users.csv', 'link/../out/secret.csv'], header = true)", UPWARDS),
+    "a file address above a link": ("SELECT * FROM 'file:link/../out/secret.csv'", UPWARDS),
+    "a computed name": ("SELECT * FROM read_csv('link/.' || './out/secret.csv')", "must write out the file names"),
+    "a name from a table": (
+        "SELECT * FROM (SELECT chr(46) AS p), read_text('link/' || p || p || '/out/secret.csv')",
+        "must write out the file names",
+    ),
+    "a name inside a question": (
+        "SELECT (SELECT content FROM read_text('link/../out/secret.csv')) AS id FROM 'users.csv'",
+        UPWARDS,
+    ),
     "a list of files": ("SELECT file AS id FROM glob('OUT/*')", CLOSED),
     "a file address": ("SELECT content AS id FROM read_text('file:///etc/passwd')", CLOSED),
     "the network": ("SELECT * FROM 'https://example.org/t.csv'", CLOSED),

@@ -6,6 +6,7 @@ child starts quickly.
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ TABLE_FUNCTIONS = {
     *("read_ndjson", "read_ndjson_auto", "read_ndjson_objects", "read_text", "read_blob", "glob"),
     *("range", "generate_series", "unnest", "repeat", "repeat_row"),
 }
+FILE_FUNCTIONS = tuple(name for name in TABLE_FUNCTIONS if name.startswith(("read_", "sniff_", "parquet_", "glob")))
 
 
 def open_locked(folder: Path, *, memory: int, allow_external: bool = False) -> duckdb.DuckDBPyConnection:
@@ -49,11 +51,12 @@ def open_locked(folder: Path, *, memory: int, allow_external: bool = False) -> d
     return connection
 
 
-def complaint_about(query: str, connection: duckdb.DuckDBPyConnection) -> str | None:
+def complaint_about(query: str, connection: duckdb.DuckDBPyConnection, *, allow_external: bool = False) -> str | None:
     """Why a query must not run, or None: it must be one SELECT that only reads tables and files.
 
     DuckDB's parser calls ``WITH x AS (COPY … TO 'file') SELECT …`` a SELECT too, and some table functions change
-    settings or run text as SQL, so the parsed query is inspected.
+    settings or run text as SQL, so the parsed query is inspected. DuckDB takes ``link/..`` for the folder that holds
+    the link, and the system for the folder above that which the link names, so file names must not contain ``..``.
     """
     statements = connection.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -62,7 +65,8 @@ def complaint_about(query: str, connection: duckdb.DuckDBPyConnection) -> str | 
     parsed = json.loads(answer)
     if parsed["error"]:
         return f"sql must be one SELECT statement that can be checked ({parsed['error_message']})"
-    return _forbidden(parsed["statements"])
+    complaint = _forbidden(parsed["statements"])
+    return complaint if complaint or allow_external else _misleading(parsed["statements"])
 
 
 def _forbidden(node: Any) -> str | None:
@@ -75,6 +79,38 @@ def _forbidden(node: Any) -> str | None:
         if kind == "TABLE_FUNCTION" and name not in TABLE_FUNCTIONS:
             return f"sql must not use the table function {name}; allowed are {', '.join(sorted(TABLE_FUNCTIONS))}."
     return next((found for child in children if (found := _forbidden(child))), None)
+
+
+def _misleading(node: Any) -> str | None:
+    """Why the name of a file must not be read: it is computed, or it contains ``..``."""
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    kind = node.get("type") if isinstance(node, dict) else None
+    names: list[str] = []
+    if kind == "BASE_TABLE":
+        names = [str(node.get(part)) for part in ("catalog_name", "schema_name", "table_name")]
+    if kind == "TABLE_FUNCTION" and node["function"]["function_name"] in FILE_FUNCTIONS:
+        for argument in node["function"]["arguments"]:
+            if argument["name"] or argument["expression"]["class"] == "COMPARISON":  # an option, such as header = true
+                continue
+            texts = _texts(argument["expression"])
+            if texts is None:
+                return f"sql must write out the file names of {node['function']['function_name']} as texts."
+            names += texts
+    if any(".." in re.split(r"[/\\]", name) for name in names):
+        return 'sql must not read file names with ".."; files outside the folder need --allow-external.'
+    return next((found for child in children if (found := _misleading(child))), None)
+
+
+def _texts(expression: Any) -> list[str] | None:
+    """The texts of a constant or of a list of constants; None if anything is computed."""
+    match expression:
+        case {"class": "CONSTANT", "literal": {"text": text}}:
+            return [str(text)]
+        case {"class": "FUNCTION", "function_name": "list_value", "arguments": arguments}:
+            found = [_texts(argument["expression"]) for argument in arguments]
+            return None if None in found else [text for texts in found for text in texts or ()]
+        case _:
+            return None
 
 
 def reason(error: BaseException) -> str:
@@ -91,7 +127,7 @@ def main() -> None:
         table = None
         try:
             with open_locked(Path.cwd(), memory=request["memory"], allow_external=request["allow_external"]) as locked:
-                reply, table = _answer(request["query"], request["wanted"], locked)
+                reply, table = _answer(request, locked)
         except (MemoryError, RecursionError) as error:
             reply = {"error": f"the query is too large to run ({type(error).__name__})"}
         except COMPLAINTS as error:
@@ -102,9 +138,10 @@ def main() -> None:
         replies.flush()
 
 
-def _answer(query: str, wanted: list[str], connection: duckdb.DuckDBPyConnection) -> tuple[dict[str, Any], Any]:
+def _answer(request: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> tuple[dict[str, Any], Any]:
     """The names of the columns, and a table of the requested ones if all of them exist."""
-    complaint = complaint_about(query, connection)
+    query, wanted = request["query"], request["wanted"]
+    complaint = complaint_about(query, connection, allow_external=request["allow_external"])
     if complaint:
         return {"refused": complaint}, None
     columns = connection.sql(f"SELECT * FROM ({query}\n) LIMIT 0").columns
