@@ -14,7 +14,7 @@ from fastgtn.config.source_index import unknown_key
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
 from fastgtn.nn.inputs.columns import Scaling
-from fastgtn.nn.meta_path_model import WEIGHT_DECAYS, MetaPathOptions
+from fastgtn.nn.meta_path_model import CONSISTENCIES, WEIGHT_DECAYS, MetaPathOptions
 from fastgtn.options import Amount, Count, Free, Rate, Section, Seed, Share, Values, merged, one_of
 
 # a metric, "loss", "last", or "auto" for the main metric of the task
@@ -22,7 +22,11 @@ Selection = Annotated[str, one_of(lambda: ("auto", *registered(), "loss", "last"
 
 
 # keys of models that learn meta-paths, which came later, as runs from before them were trained
-EARLIER: Values = {"features": {"normalize": "none"}, "model": {"start": "uniform", "own": "shared", "rescale": False}}
+EARLIER: Values = {
+    "features": {"normalize": "none"},
+    "model": {"start": "uniform", "own": "shared", "rescale": False},
+    "fit": {"consistency": 0.0},
+}
 
 
 class GraphOptions(Section):
@@ -59,6 +63,7 @@ class FitOptions(Section):
 
     Args:
         trial_seconds: Time for the trials that decide keys with the value "auto"; with 0 each takes its first value.
+        consistency: Weight of a term that asks nodes without labels to get the same answer whatever dropout leaves out.
     """
 
     epochs: Count = 100
@@ -66,6 +71,7 @@ class FitOptions(Section):
     learning_rate: Rate = 0.01
     weight_decay: Amount | Literal["auto"] = 0.001
     embedding_weight_decay: Amount = 0.0
+    consistency: Amount | Literal["auto"] = 0.0
     filter_learning_rate: Rate | None = None
     filter_weight_decay: Amount = 0.0
     clip: Amount = 0.0
@@ -89,6 +95,11 @@ class FitOptions(Section):
     def decay(self) -> float:
         """The weight decay; where trials have not decided it, the first value that they try."""
         return WEIGHT_DECAYS[0] if self.weight_decay == "auto" else self.weight_decay
+
+    @property
+    def agreement(self) -> float:
+        """The weight of `consistency`; where trials have not decided it, the first value that they try."""
+        return CONSISTENCIES[0] if self.consistency == "auto" else self.consistency
 
 
 class Config(Section):
@@ -127,9 +138,11 @@ class Config(Section):
         return cls.of(EARLIER if entry is not None and issubclass(entry, MetaPathOptions) else {}, values)
 
     @model_validator(mode="after")
-    def _trials_decide_the_decay(self) -> Self:
-        if self.fit.weight_decay == "auto" and "fit.weight_decay" not in self.model.trials(1):
-            raise ValueError(f'fit.weight_decay = "auto" is not tried for "{self.model.name}": give a number.')
+    def _trials_decide_numbers(self) -> Self:
+        tried = self.model.trials(1)
+        for key in ("weight_decay", "consistency"):
+            if getattr(self.fit, key) == "auto" and f"fit.{key}" not in tried:
+                raise ValueError(f'fit.{key} = "auto" is not tried for "{self.model.name}": give a number.')
         return self
 
     @model_validator(mode="before")

@@ -299,7 +299,7 @@ class FastGTNOptions(MetaPathOptions):
     settings: ClassVar[Values] = {
         "graph": {"normalize": "auto", "empty_rows": "self"},
         "features": {"normalize": "auto"},
-        "fit": {"weight_decay": "auto"},
+        "fit": {"weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("row", "log", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {

@@ -198,7 +198,7 @@ class GTNOptions(MetaPathOptions):
     settings: ClassVar[Values] = {
         "graph": {"normalize": "auto"},
         "features": {"normalize": "auto"},
-        "fit": {"weight_decay": "auto"},
+        "fit": {"weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("none", "row", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {

@@ -212,6 +212,7 @@ class MetaPathModel(Backbone):
 LARGEST_SCALE = 100.0  # of the messages of a channel
 LONGEST_PATH = 4  # steps that screening looks up to where the path length is "auto"
 WEIGHT_DECAYS = (0.001, 0.01, 0.03)  # that are tried
+CONSISTENCIES = (0.0, 1.0)
 MOST_CHANNELS = 4  # paths that it chooses at most where the number of channels is "auto"
 
 
@@ -284,6 +285,7 @@ class MetaPathOptions(BackboneOptions):
             "model.gamma": gammas if own_tells else gammas[::-1],
             "model.encoder": ("linear", "relu", "scores"),
             "fit.weight_decay": WEIGHT_DECAYS,
+            "fit.consistency": CONSISTENCIES,
         }
 
     def arguments(self) -> Values:
@@ -324,7 +326,7 @@ _PUBLISHED: Values = {
         "head_dropout": 0.0,
         "aggregate": "concat",
     },
-    "fit": {"epochs": 200},
+    "fit": {"epochs": 200, "consistency": 0.0},
 }
 PAPER: Values = merged(  # learning rate 1e-3 … 1e-6, dropout .1 … .8, 50 … 200 epochs
     _PUBLISHED,

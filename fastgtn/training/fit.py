@@ -15,6 +15,7 @@ from fastgtn.nn import Backbone, NodeClassifier
 from fastgtn.relations.kernels import buffers
 from fastgtn.system import peak_memory_mb
 from fastgtn.training.build import Inputs, build_model
+from fastgtn.training.consistency import check_consistency
 from fastgtn.training.device import chosen_device
 from fastgtn.training.finish import check_finish, finish, start_at_prior
 from fastgtn.training.loop import Record, State, Trainer, selection_metric
@@ -126,6 +127,7 @@ def check(inputs: Inputs, task: NodeTask, config: Config) -> None:
     chosen_device(config.fit.device, ALONE)
     selection_metric(task, config.fit)
     check_finish(task, config.fit)
+    check_consistency(inputs, task, config)
     number_scales(task, config.fit)
     if task.kind == "number" and config.fit.class_weights != "none":
         raise InputError('fit.class_weights = "balanced" is for classes, but the task predicts numbers: leave it out.')

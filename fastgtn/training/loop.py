@@ -21,6 +21,7 @@ from fastgtn.data.task_interface import Task
 from fastgtn.errors import InputError
 from fastgtn.nn.classifier import Predictor
 from fastgtn.nn.inputs.encoders import InputLinear
+from fastgtn.training.consistency import NUM_VIEWS, disagreement, ramp
 from fastgtn.training.propagation import Propagation
 from fastgtn.training.steps import Passes, Step
 from fastgtn.training.team import ALONE, Team
@@ -140,8 +141,7 @@ class Trainer:
 
     def _step(self, step: Step, forward: nn.Module, number: int) -> float:
         state, team, options = self.state, self.team, self.options
-        logits = step.logits(forward).to(step.labels.device)  # a few numbers per target, and the host waits for them
-        loss = self.task.loss(logits, step.labels) * step.share
+        loss = self._loss(step, forward, number)
         value = team.sum(float(loss.detach()))
         self._require_finite(value, "loss")
         state.optimizer.zero_grad()
@@ -157,6 +157,18 @@ class Trainer:
                 for mean, now in zip(state.average.parameters(), state.model.parameters(), strict=True):
                     mean.lerp_(now, 1 - decay)
         return value
+
+    def _loss(self, step: Step, forward: nn.Module, number: int) -> Tensor:
+        """This process's share of the loss, and of the term that compares views of nodes without labels."""
+        device, count = step.labels.device, len(step.labels)
+        # a few numbers per target, and the host waits for them
+        views = [step.logits(forward).to(device) for _ in range(NUM_VIEWS if step.others else 1)]
+        losses = [self.task.loss(logits[:count], step.labels) for logits in views]
+        loss = sum(losses[1:], losses[0]) / len(losses) * step.share
+        if not step.others:
+            return loss
+        weight = self.options.agreement * ramp(number) * step.others_share
+        return loss + weight * disagreement([logits[count:] for logits in views])
 
     def _validate(self, loss: float) -> None:
         state = self.state

@@ -14,6 +14,7 @@ from fastgtn.nn.classifier import Predictor
 from fastgtn.relations import derived_seed
 from fastgtn.training.batches import Batcher, made_ahead, shuffled
 from fastgtn.training.build import Inputs, Plan, hops_seen
+from fastgtn.training.consistency import nodes_without_labels
 from fastgtn.training.predict import Inference
 from fastgtn.training.propagation import Propagation, choose
 from fastgtn.training.team import ALONE, Team
@@ -30,6 +31,8 @@ class Step:
     share: float  # share of this weight that belongs to this process
     sampling: float = 0.0  # seconds
     gathering: float = 0.0
+    others: int = 0  # nodes without labels whose logits follow those of the targets
+    others_share: float = 0.0  # what one of them weighs among those of all processes
 
 
 class Passes(Protocol):
@@ -68,12 +71,17 @@ class WholeGraph:
     val_labels: Tensor
     num_steps: int = 1
     shared: Tensor | None = None  # logits of all rows with the present weights
+    others: int = 0  # nodes without labels among the rows of training, and how many all processes have
+    all_others: int = 0
 
     @staticmethod
     def of(inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config, team: Team) -> "WholeGraph":
         """Training and validation in separate passes."""
         mine, weight, share = _shares(task, task.train.labels, team)
-        nodes, val_nodes = task.train.nodes[mine], task.val.nodes[team.part(len(task.val))]
+        unlabelled = nodes_without_labels(inputs, task, config)
+        others = unlabelled[team.part(len(unlabelled))]
+        nodes = torch.cat([task.train.nodes[mine], others])
+        val_nodes = task.val.nodes[team.part(len(task.val))]
         inputs, both = inputs.seen_by(inputs.rows(task.target, torch.cat([nodes, val_nodes])), hops_seen(model))
         rows, val_rows = both[: len(nodes)], both[len(nodes) :]
         choice = choose(inputs, model, config, rows, val_rows)
@@ -87,6 +95,8 @@ class WholeGraph:
             choice.propagation,
             validation,
             val_labels,
+            others=len(others),
+            all_others=len(unlabelled),
         )
 
     def joined_if_cheaper(self, inputs: Inputs, task: NodeTask, model: NodeClassifier, config: Config) -> "WholeGraph":
@@ -110,12 +120,21 @@ class WholeGraph:
         )
 
     def steps(self, epoch: int) -> Generator[Step, None, None]:  # noqa: ARG002
-        yield Step(self._train_logits, self.train_labels, self.targets, self.weight, self.share)
+        each = 1 / max(self.all_others, 1)
+        yield Step(
+            self._train_logits,
+            self.train_labels,
+            self.targets,
+            self.weight,
+            self.share,
+            others=self.others,
+            others_share=each,
+        )
 
     def _train_logits(self, model: nn.Module) -> Tensor:
         logits = self.train.logits(model) if self.shared is None else self.shared
         self.shared = None
-        return logits[: len(self.train_labels)]
+        return logits[: len(self.train_labels) + self.others]
 
     def val(self, model: Predictor) -> Iterable[Tensor]:
         if self.validation is not None:

@@ -15,6 +15,7 @@ from fastgtn.config import Config
 from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
 from fastgtn.training.build import Inputs, build_model
+from fastgtn.training.consistency import NUM_VIEWS, nodes_without_labels
 from fastgtn.training.fit import train_inputs
 from fastgtn.training.prepare.decisions import Trial, outcome
 
@@ -77,8 +78,9 @@ def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
     """The time of one training on one core, from the edges and feature entries that an epoch reads."""
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
-    rows = inputs.rows(task.target, torch.cat([task.train.nodes, task.val.nodes]))
-    width = config.model.floats_per_node
+    others = nodes_without_labels(inputs, task, config)
+    rows = inputs.rows(task.target, torch.cat([task.train.nodes, task.val.nodes, others]).unique())
+    width = config.model.floats_per_node * (NUM_VIEWS if len(others) else 1)
     return config.fit.epochs * width * inputs.plan(model, rows).cost * OPERATIONS / OPERATIONS_PER_SECOND
 
 
