@@ -98,6 +98,10 @@ class BackboneOptions(Section):
         """
         return {}
 
+    def tried_with(self, key: str, value: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Values of other open keys that a trial of this value also takes, by full key."""
+        return {}
+
     def arguments(self) -> Values:
         """The keyword arguments of the model: its parameters that are keys of this section."""
         known = type(self).model_fields.keys() - {"hidden"}

@@ -284,9 +284,13 @@ class MetaPathOptions(BackboneOptions):
             "model.start": (*starts, "far") if is_open else starts,
             "model.gamma": gammas if own_tells else gammas[::-1],
             "model.encoder": ("linear", "relu", "scores"),
-            "fit.weight_decay": WEIGHT_DECAYS,
             "fit.consistency": CONSISTENCIES,
+            "fit.weight_decay": WEIGHT_DECAYS,
         }
+
+    def tried_with(self, key: str, value: Any) -> dict[str, Any]:
+        # the term makes answers sharper and weights larger, which the usual decay does not hold back
+        return {"fit.weight_decay": WEIGHT_DECAYS[1]} if key == "fit.consistency" and value else {}
 
     def arguments(self) -> Values:
         # until trials decide a key, the default of the model holds

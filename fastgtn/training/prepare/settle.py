@@ -89,6 +89,11 @@ class _Screened:
             keys = {"fit.number_scale": self.scales} | keys
         return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
 
+    def tried_with(self, key: str, value: Any) -> dict[str, Any]:
+        """What the model says, as far as the keys are open."""
+        others = self.config.model.tried_with(key, value)
+        return {other: taken for other, taken in others.items() if _value(self.config, other) == "auto"}
+
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""
         config = with_values(self.config, values)

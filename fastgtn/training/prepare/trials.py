@@ -33,6 +33,9 @@ class Open(Protocol):
     def open_keys(self) -> dict[str, tuple[Any, ...]]:
         """The full keys to decide, and the values of each, the usual one first."""
 
+    def tried_with(self, key: str, value: Any) -> dict[str, Any]:
+        """Values of other open keys that a trial of this value also takes."""
+
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """What is trained with these values."""
 
@@ -53,7 +56,7 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
         return (Trial(first, None, 0.0, True),) if first else ()
     trials: list[Trial] = []
     seen: list[Config] = []
-    for values in _candidates(keys, trials):
+    for values in _candidates(choice, keys, trials):
         inputs, config = choice.with_values(values)
         if config in seen:  # such as one channel where there is only one
             continue
@@ -93,11 +96,11 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
     return config
 
 
-def _candidates(keys: Mapping[str, tuple[Any, ...]], trials: list[Trial]) -> Iterator[dict[str, Any]]:
+def _candidates(choice: Open, keys: Mapping[str, tuple[Any, ...]], trials: list[Trial]) -> Iterator[dict[str, Any]]:
     yield {key: values[0] for key, values in keys.items()}
     for key, values in keys.items():
         for value in values[1:]:
-            yield outcome(tuple(trials)) | {key: value}
+            yield outcome(tuple(trials)) | choice.tried_with(key, value) | {key: value}
 
 
 def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int, *, hopeless: float) -> float | None:
