@@ -12,6 +12,7 @@ import numpy as np
 from fastgtn.errors import InputError
 from fastgtn.links.edges import Array, hidden_from
 from fastgtn.links.joined.explain import LinkReasons, explain_link
+from fastgtn.links.joined.features import FEATURE_MARK
 from fastgtn.links.joined.model import LinkModel, fit_models
 from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.joined.screen import LinkScreening, screening_of
@@ -58,7 +59,11 @@ class LinkResult(Judged):
     popularity_val: dict[str, float]
 
     subject = "The meta-paths"
-    reads_features = False
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether a path leads through features."""
+        return any(FEATURE_MARK in name for name in self.model.names)
 
     @cached_property
     def _graphs(self) -> dict[Stage, tuple[JoinedPaths, Array]]:

@@ -13,6 +13,7 @@ from fastgtn.data.archive.arrays import ArrayFile
 from fastgtn.errors import InputError
 from fastgtn.links.edges import GraphShape, find_relation
 from fastgtn.links.fit import LinkResult
+from fastgtn.links.joined.features import feature_texts
 from fastgtn.links.joined.model import LinkModel
 from fastgtn.links.joined.screen import LinkScreening, ScreenedPath
 from fastgtn.links.learned.options import JOINED
@@ -20,6 +21,7 @@ from fastgtn.links.learned.result import LearnedLinks
 from fastgtn.links.learned.store import load_encoders, save_encoders
 from fastgtn.links.settings import LinkSettings
 from fastgtn.links.task import LinkTask, task_of_archive
+from fastgtn.relations import Relation
 from fastgtn.runs.files import read_json, write_json
 
 FORMAT_VERSION = 3
@@ -132,6 +134,12 @@ def texts_of(graph: HeteroData, node_type: str) -> list[str]:
     """What people call the nodes of a type: their names if they have some, else their ids."""
     store = graph[node_type]
     return [str(name) for name in store.node_name] if "node_name" in store else names_of(graph, node_type)
+
+
+def texts_by_type(graph: HeteroData, relation: Relation) -> dict[str, list[str]]:
+    """What people call the nodes of every type, and the features of both ends of a relation."""
+    texts = {node_type: texts_of(graph, node_type) for node_type in graph.node_types}
+    return texts | feature_texts(graph, (relation.source, relation.target))
 
 
 def located(settings: LinkSettings, data_dir: str | Path | None) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fastgtn.data.metrics import title_of
 from fastgtn.links.fit import LinkResult
-from fastgtn.links.folder import load_links, names_of, texts_of
+from fastgtn.links.folder import load_links, names_of, texts_by_type, texts_of
 from fastgtn.links.joined.explain import LinkReasons
 from fastgtn.links.learned.result import LearnedLinks
 from fastgtn.nn import MetaPathModel
@@ -169,7 +169,7 @@ def _recommended(result: LinkResult | LearnedLinks, shown: Sequence[ShownLink]) 
     if not shown:
         return None
     graph, relation = result.task.graph_at("use"), result.task.relation
-    texts = {t: texts_of(graph, t) for t in graph.node_types}
+    texts = texts_by_type(graph, relation)
     rows, last = [], None
     for link in shown:
         why = _reasons(link.reasons, texts) if link.reasons is not None else None

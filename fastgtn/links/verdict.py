@@ -10,7 +10,7 @@ from fastgtn.data.metrics import title_of
 from fastgtn.links.joined.screen import LinkScreening
 from fastgtn.links.task import LinkTask
 
-MANY_COLD = 0.05  # from this share of links to nodes without known links, encoders of features are advised
+MANY_COLD = 0.05  # from this share of links to nodes without known links, models should read features
 
 
 class Judged(ABC):
@@ -22,7 +22,11 @@ class Judged(ABC):
     test: dict[str, float]
     popularity_val: dict[str, float]  # what popularity alone scores: the control
     subject: ClassVar[str]  # of the sentence about what the model adds
-    reads_features: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def reads_features(self) -> bool:
+        """Whether predictions depend on features of nodes."""
 
     @abstractmethod
     def metapaths(self, top: int | None = None) -> Sequence[Any]:
@@ -70,15 +74,15 @@ class Judged(ABC):
             )
         if task.cold_share >= MANY_COLD and task.has_features and not self.reads_features:
             found.append(
-                f"{100 * task.cold_share:.0f} % of the validation links have an end without training links, and "
-                "joined meta-paths read no features: compare the validation scores with --model fast_gtn."
+                f"{100 * task.cold_share:.0f} % of the validation links have an end without training links, and no "
+                "chosen meta-path leads through features: compare the validation scores with --model fast_gtn."
             )
         return found
 
 
 def chosen_by(task: LinkTask, scores: dict[str, float]) -> float:
     """The score that chose a model among the validation scores."""
-    return scores.get(task.select_by, scores["roc_auc"])
+    return scores[task.select_by if task.select_by in scores else "roc_auc"]
 
 
 def verdict_of(gain: float, metric: str, *, significant: bool, what: str) -> str:

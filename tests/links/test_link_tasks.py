@@ -64,7 +64,7 @@ def test_results_say_when_given_pairs_or_new_nodes_limit_the_scores(graph: Heter
     assert cold.cold_share == pytest.approx(np.mean([u not in users or i not in items for u, i in links_of(cold.val)]))
     assert cold.cold_share > 0.05
     (note,) = fit_links(cold, longest=2).notes()
-    assert "joined meta-paths read no features" in note
+    assert "no chosen meta-path leads through features" in note
     assert fit_links(cold, longest=2).facts()["notes"] == [note]
 
 

@@ -123,12 +123,12 @@ def report_link_run(
 
 
 def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, top: int, as_json: bool) -> None:
-    from fastgtn.links.folder import names_of, texts_of
+    from fastgtn.links.folder import names_of, texts_by_type
 
     relation, graph = result.task.relation, result.task.graph_at("use")
     source = _number(names_of(graph, relation.source), relation.source, pair[0])
     target = _number(names_of(graph, relation.target), relation.target, pair[1])
-    names = {t: texts_of(graph, t) for t in graph.node_types}
+    names = texts_by_type(graph, relation)
     reasons = result.explain(source, target)
     if as_json:
         emit_json(_as_values(reasons, names))

@@ -55,6 +55,38 @@ def make_planted_links(
     return graph
 
 
+def make_new_items(
+    *, users: int = 300, items: int = 400, kinds: int = 8, degree: int = 15, seed: int = 0
+) -> HeteroData:
+    """Items come out one after the other and are bought soon afterwards, by users who like their kind.
+
+    Purchases have a `time`. The words that describe an item (`x`) are all that is known of it before it is bought.
+
+    Args:
+        kinds: How many kinds of items there are. Each user likes few of them.
+        degree: Purchases that each user tries; there may be nothing new to buy.
+    """
+    rng = np.random.default_rng([seed, 0x2E3])
+    likes, kind = rng.dirichlet(np.full(kinds, 0.3), users), rng.integers(kinds, size=items)
+    released = np.sort(rng.random(items))
+    bought: dict[tuple[int, int], float] = {}
+    for user, moment in zip(np.repeat(np.arange(users), degree).tolist(), rng.random(users * degree), strict=True):
+        new = np.flatnonzero((released < moment) & (released > moment - 0.25))
+        if len(new):
+            share = likes[user][kind[new]] ** 2 + 1e-3
+            bought.setdefault((user, int(rng.choice(new, p=share / share.sum()))), float(moment))
+    graph = HeteroData()
+    for node_type, count in (("user", users), ("item", items)):
+        graph[node_type].num_nodes = count
+        graph[node_type].node_id = np.array([f"{node_type[0]}{number}" for number in range(count)])
+    words = 8 * kinds
+    often = np.where(np.arange(words) % kinds == kind[:, None], 0.4, 0.05)
+    graph["item"].x = torch.from_numpy(rng.random((items, words)) < often).float()
+    graph["user", "buys", "item"].edge_index = torch.tensor(list(bought)).T.contiguous()
+    graph["user", "buys", "item"].time = torch.tensor(list(bought.values()), dtype=torch.float64)
+    return graph
+
+
 def _random(rng: np.random.Generator, rows: int, cols: int, degree: int) -> Array:
     """Each row is joined to `degree` distinct columns."""
     degree = min(degree, cols)

@@ -17,6 +17,7 @@ from torch_geometric.data import HeteroData
 from fastgtn.errors import InputError
 from fastgtn.links.edges import Array, both_directions
 from fastgtn.links.joined.dots import pair_dots
+from fastgtn.links.joined.features import with_features
 from fastgtn.links.joined.shapes import shaped
 from fastgtn.relations import Relation
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
@@ -49,13 +50,25 @@ class JoinedPaths:
 
     @staticmethod
     def of(
-        graph: HeteroData, relation: Relation, *, longest: int = 4, words: tuple[Word, ...] | None = None
+        graph: HeteroData,
+        relation: Relation,
+        *,
+        longest: int = 4,
+        words: tuple[Word, ...] | None = None,
+        features: bool = True,
     ) -> JoinedPaths:
         """Find the paths of up to `longest` steps, or take those that were found on a graph of the same schema.
 
         The direct step along the relation itself is excluded, because it is predicted.
+
+        Args:
+            features: Whether paths may lead through features of both ends.
         """
         both, reverses = both_directions(graph)
+        if features and (words is None or _highest(words) >= len(both.edge_types)):
+            both, reverses = with_features(both, reverses, (relation.source, relation.target))
+        if words and _highest(words) >= len(both.edge_types):
+            raise InputError("the model has paths through features, but the nodes of this graph have none.")
         relations = tuple(Relation(*edge_type) for edge_type in both.edge_types)
         matrices = tuple(normalized_matrix(both, step) for step in relations)
         if words is None:
@@ -178,6 +191,11 @@ class JoinedPaths:
             product = _continued(part, self, far)
             total += product.toarray() if sp.issparse(product) else product
         return total
+
+
+def _highest(words: tuple[Word, ...]) -> int:
+    """The largest number of a relation."""
+    return max((t for word in words for t in word), default=-1)
 
 
 def _continued(part: Any, paths: JoinedPaths, far: Word) -> Any:

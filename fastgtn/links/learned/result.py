@@ -52,7 +52,11 @@ class LearnedLinks(Judged):
     history: list[Record] = field(default_factory=list)
 
     subject = "The encoders"
-    reads_features = True
+
+    @property
+    def reads_features(self) -> bool:
+        """Encoders read the features of all nodes."""
+        return True
 
     @cached_property
     def _vectors(self) -> dict[Stage, tuple[Tensor, Tensor, Tensor]]:

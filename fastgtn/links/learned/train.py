@@ -108,7 +108,7 @@ def screened_start(described: Described, screening: LinkScreening, *, most: int)
 
 def settle(task: LinkTask, config: Config, *, longest: int, seed: int) -> tuple[Config, LinkScreening, Start]:
     """Screen the joined paths; they decide the path length and the channels that are "auto", and the start."""
-    described = held_out(task, longest=longest, seed=seed)
+    described = held_out(task, longest=longest, seed=seed, features=False)  # encoders read features themselves
     screening = screening_of(described, seed=seed)
     options = config.model
     if not isinstance(options, MetaPathOptions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -49,14 +50,24 @@ def light_gcn(task: LinkTask, seed: int) -> Scorer:
     torch.manual_seed(seed)
     first = 0 if task.is_within_one_type else task.num_sources  # the place of the first target
     model = LightGCN(first + task.num_targets, WIDTH, num_layers=3)
+    links: dict[Stage, Tensor] = {}
 
     def encode(stage: Stage) -> tuple[Tensor, Tensor]:
-        links = task.links_at(stage)
-        one_way = torch.from_numpy(np.ascontiguousarray(links)).long() + torch.tensor([[0], [first]])
-        z = model.get_embedding(torch.cat([one_way, one_way.flip(0)], 1))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks)")
+            if stage not in links:
+                links[stage] = _both_ways(task.links_at(stage), first, first + task.num_targets)
+            z = model.get_embedding(links[stage])
         return z[: task.num_sources], z[first:]
 
     return _trained(task, model, encode, seed)
+
+
+def _both_ways(links: Array, first: int, count: int) -> Tensor:
+    """Links in both directions as a sparse matrix, which PyG multiplies several times faster than an edge list."""
+    source, target = torch.from_numpy(np.ascontiguousarray(links)).long() + torch.tensor([[0], [first]])
+    ends = torch.stack([torch.cat([target, source]), torch.cat([source, target])])
+    return torch.sparse_coo_tensor(ends, torch.ones(ends.size(1)), (count, count)).to_sparse_csr()
 
 
 def _trained(task: LinkTask, model: nn.Module, encode: Encode, seed: int) -> Scorer:

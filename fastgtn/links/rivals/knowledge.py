@@ -10,7 +10,6 @@ from torch import Tensor
 from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, TransE
 
 from fastgtn.links.edges import Array
-from fastgtn.links.metrics import roc_auc
 from fastgtn.links.rivals.scorer import Scorer, Union
 from fastgtn.links.task import LinkTask, Stage
 
@@ -45,7 +44,12 @@ def _trained(task: LinkTask, seed: int, kind: type[KGEModel]) -> Scorer:
         values: Tensor = model(source + first, relation, target + second)
         return values
 
-    val = torch.from_numpy(task.val.source), torch.from_numpy(task.val.target)
+    @torch.no_grad()
+    def rows(sources: Array, stage: Stage) -> Array:  # noqa: ARG001
+        targets = torch.arange(task.num_targets)
+        return np.stack([score(torch.full_like(targets, int(s)), targets).numpy() for s in sources])
+
+    scorer = Scorer(rows)
     best, weights, waited = -1.0, deepcopy(model.state_dict()), 0
     for _ in range(EPOCHS):
         model.train()
@@ -54,18 +58,11 @@ def _trained(task: LinkTask, seed: int, kind: type[KGEModel]) -> Scorer:
             model.loss(head[part], union.kinds[part], tail[part]).backward()
             optimizer.step()
         model.eval()
-        with torch.no_grad():
-            now = roc_auc(score(*val).numpy(), task.val.labels)
+        now = scorer.choice(task)
         waited = 0 if now > best else waited + 1
         if now > best:
             best, weights = now, deepcopy(model.state_dict())
         if waited >= PATIENCE:
             break
     model.load_state_dict(weights)
-
-    @torch.no_grad()
-    def rows(sources: Array, stage: Stage) -> Array:  # noqa: ARG001
-        targets = torch.arange(task.num_targets)
-        return np.stack([score(torch.full_like(targets, int(s)), targets).numpy() for s in sources])
-
-    return Scorer(rows)
+    return scorer
