@@ -7,6 +7,7 @@ popularity, and learned encoders: mean and deviation of the test NDCG@20, in poi
 import argparse
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 from fastgtn.data.synthetic.linked import make_new_items
 from fastgtn.links import LinkTask, fit_encoders, fit_links
@@ -28,7 +29,7 @@ def main() -> None:
     _show("  without features", lambda seed: fit_links(_task(seed, features=False), seed=seed).test, seeds)
     _show("popularity", lambda seed: RIVALS["popularity"][1](_task(seed), seed).evaluate(_task(seed), "test"), seeds)
     for name in filter(None, options.models.split(",")):
-        _show(f"{name} encoders", lambda seed, name=name: fit_encoders(_task(seed), name, seed=seed).test, seeds)
+        _show(f"{name} encoders", partial(_encoders, name), seeds)
 
 
 def _task(seed: int, *, features: bool = True) -> LinkTask:
@@ -36,6 +37,10 @@ def _task(seed: int, *, features: bool = True) -> LinkTask:
     if not features:
         del graph["item"].x
     return LinkTask.from_graph(graph, "buys", by="time", seed=seed)
+
+
+def _encoders(name: str, seed: int) -> dict[str, float]:
+    return fit_encoders(_task(seed), name, seed=seed).test
 
 
 def _show(title: str, scores: Callable[[int], dict[str, float]], seeds: range) -> None:
