@@ -13,7 +13,7 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 from fastgtn.cli import main
-quick = ["--set", "fit.epochs=2", "--set", "model.hidden=8"]
+quick = ["--set", "fit.epochs=2", "--set", "model.hidden=8", "--set", "fit.trial_seconds=0"]
 for words in (
     ["data", "make", "planted", "--path", "APA", "--authors", "60", "--out", "g.npz"],
     ["train", "--graph", "g.npz", "--out", "run", *quick],

@@ -20,19 +20,25 @@ from fastgtn.training.team import ALONE, Team, joined
 TESTS = Path(__file__).parents[1]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
+ONE_CONFIG = {"trial_seconds": 0.0}  # the first case has trials: only the first process makes them
+
 # dropout draws its numbers in each process anew: without it the results agree to rounding
 CASES: dict[str, dict[str, Any]] = {
     "full": {"model": {"dropout": 0.0}, "fit": {"class_weights": "balanced", "epochs": 4}},
-    "batches": {"model": {"dropout": 0.0}, "batch": {"size": 16, "fanouts": [4, 3]}, "fit": {"clip": 0.5, "epochs": 4}},
+    "batches": {
+        "model": {"dropout": 0.0},
+        "batch": {"size": 16, "fanouts": [4, 3]},
+        "fit": {"clip": 0.5, "epochs": 4, **ONE_CONFIG},
+    },
     "non-local": {
         "model": {"dropout": 0.0, "non_local": {"enabled": True}},
         "batch": {"size": 16, "fanouts": 4},
-        "fit": {"epochs": 2},
+        "fit": {"epochs": 2, **ONE_CONFIG},
     },
     "relational": {
         "model": {"name": "rgcn", "dropout": 0.0},
         "batch": {"size": 16, "fanouts": [2, 1]},
-        "fit": {"epochs": 3},
+        "fit": {"epochs": 3, **ONE_CONFIG},
     },
 }
 # three processes for batches of two targets: one has nothing to do, and must take part all the same
@@ -40,7 +46,7 @@ UNEVEN = {
     "features": {"normalize": "none"},
     "model": {"own": "shared", "rescale": False, "name": "gtn", "dropout": 0.0, "gamma": 1.0, "aggregate": "concat"},
     "batch": {"size": 2, "fanouts": 2},
-    "fit": {"epochs": 1, "trial_seconds": 0.0},
+    "fit": {"epochs": 1, **ONE_CONFIG},
 }
 
 
@@ -100,6 +106,7 @@ def test_a_killed_worker_is_started_again_and_nothing_is_lost(graph_file: Path, 
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "3"]
     torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", str(TESTS / "killed_worker.py")]
     words = ["train", "--graph", str(graph_file), "--json", "--set", "fit.epochs=12", "--set", "batch.size=16"]
+    words += ["--set", "fit.trial_seconds=0"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     printed = []
     for folder, step in ((whole, 0), (cut, 20)):

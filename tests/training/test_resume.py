@@ -58,7 +58,8 @@ def test_the_command_line_is_killed_from_outside_and_continues(
 ) -> None:
     for name, value in ONE_THREAD.items():
         monkeypatch.setenv(name, value)
-    words = ["--graph", str(graph_file), "--set", "fit.epochs=60", "--set", "fit.checkpoint_every=5", "--runs", "2"]
+    words = ["--graph", str(graph_file), "--set", "fit.epochs=30", "--set", "fit.checkpoint_every=5", "--runs", "2"]
+    words += ["--set", "fit.trial_seconds=0"]
     fastgtn = [sys.executable, "-m", "fastgtn", "train", "--json"]
     undisturbed = json.loads(subprocess.check_output([*fastgtn, *words, "--out", str(tmp_path / "whole")]))
     process = subprocess.Popen([*fastgtn, *words, "--out", str(tmp_path / "cut")], stdout=subprocess.DEVNULL)
