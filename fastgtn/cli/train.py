@@ -133,7 +133,7 @@ def _resumed_config(
 
 
 def _say_scores(summary: dict[str, Any], chosen: Config) -> None:
-    from fastgtn.nn.meta_path_model import MetaPathOptions
+    from fastgtn.nn.meta_path.options import MetaPathOptions
 
     say("fit", _fit_line(summary, chosen))
     shifted = " after label shift" if "val_before_label_shift" in summary["runs"][0] else ""

@@ -14,7 +14,7 @@ from fastgtn.config.source_index import unknown_key
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
 from fastgtn.nn.inputs.columns import Scaling
-from fastgtn.nn.meta_path_model import CONSISTENCIES, WEIGHT_DECAYS, MetaPathOptions
+from fastgtn.nn.meta_path.options import CONSISTENCIES, WEIGHT_DECAYS, MetaPathOptions
 from fastgtn.options import Amount, Count, Free, Rate, Section, Seed, Share, Values, merged, one_of
 
 # a metric, "loss", "last", or "auto" for the main metric of the task

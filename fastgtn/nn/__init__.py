@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fastgtn.nn.gtn import GTN
     from fastgtn.nn.hetero.conv import FastGTNConv, GTNConv, HeteroFastGTN, HeteroGTN
     from fastgtn.nn.inputs.features import Features
-    from fastgtn.nn.meta_path_model import MetaPathModel
+    from fastgtn.nn.meta_path.model import MetaPathModel
     from fastgtn.nn.non_local import NON_LOCAL, NonLocalOptions
 
 __all__ = [

@@ -18,7 +18,8 @@ from fastgtn.nn.inputs.checks import check_hyper_parameters
 from fastgtn.nn.inputs.encoders import Encoder, Own
 from fastgtn.nn.inputs.features import Features
 from fastgtn.nn.learned import learned_graphs
-from fastgtn.nn.meta_path_model import AUTHORS, PAPER, MetaPathModel, MetaPathOptions
+from fastgtn.nn.meta_path.model import MetaPathModel
+from fastgtn.nn.meta_path.options import AUTHORS, PAPER, MetaPathOptions
 from fastgtn.nn.non_local import NON_LOCAL, NonLocal, NonLocalKeys, NonLocalOptions
 from fastgtn.nn.path_tables.rows import UnrolledRows
 from fastgtn.nn.row_linear import RowLinear

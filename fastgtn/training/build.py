@@ -16,7 +16,7 @@ from fastgtn.nn import Backbone, Features, MetaPathModel, NodeClassifier
 from fastgtn.nn.backbone import PlannedGraph
 from fastgtn.nn.backbone_options import BackboneOptions
 from fastgtn.nn.inputs.features import SparseMatrix
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.nn.moving import moved
 from fastgtn.relations import Batch, Relation, RelationStack
 from fastgtn.relations.sampling.moments import rounded_down, seen_from

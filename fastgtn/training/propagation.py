@@ -8,7 +8,7 @@ from torch import Tensor
 from fastgtn.config import Config
 from fastgtn.errors import InputError
 from fastgtn.nn import MetaPathModel, NodeClassifier
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.nn.path_tables.tables import Unrolling, obstacle
 from fastgtn.relations.paths.trie import TooManyPathsError
 from fastgtn.training.build import Inputs, Plan

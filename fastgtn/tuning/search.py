@@ -12,7 +12,7 @@ from fastgtn.config import Config, toml
 from fastgtn.data import NodeTask, checksum
 from fastgtn.data.catalog import load_labelled
 from fastgtn.errors import InputError
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.options import Values
 from fastgtn.runs.summary import name_of
 from fastgtn.training.build import Inputs

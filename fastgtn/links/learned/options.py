@@ -13,7 +13,7 @@ from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.decoders import DecoderKind
 from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.nn.backbone_options import BackboneOptions
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.options import Choice, Section, Values, merged
 from fastgtn.training.build import Inputs
 

@@ -23,7 +23,7 @@ from fastgtn.links.learned.passes import LinkBatches, LinkPasses, WholeLinks
 from fastgtn.links.metrics import rank_all
 from fastgtn.links.task import LinkTask
 from fastgtn.nn.classifier import Predictor
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.relations import Relation
 from fastgtn.training.device import chosen_device
 from fastgtn.training.loop import State, Trainer

@@ -12,7 +12,7 @@ from fastgtn.nn.fast_gtn import FastGTN
 from fastgtn.nn.gtn import GTN
 from fastgtn.nn.hetero.graph import HeteroGraph, Metadata, NodeType
 from fastgtn.nn.hetero.layer import HeteroLayer, XDict
-from fastgtn.nn.meta_path_model import MetaPathModel
+from fastgtn.nn.meta_path.model import MetaPathModel
 from fastgtn.nn.row_linear import RowLinear
 from fastgtn.relations.kernels.dropout import drop
 

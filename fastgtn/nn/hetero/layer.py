@@ -22,7 +22,7 @@ from fastgtn.nn.hetero.graph import (
 )
 from fastgtn.nn.hetero.last_seen import LastSeen
 from fastgtn.nn.inputs.features import Features
-from fastgtn.nn.meta_path_model import MetaPathModel
+from fastgtn.nn.meta_path.model import MetaPathModel
 from fastgtn.relations import IDENTITY, Relation, RelationStack
 
 XDict = Mapping[NodeType, Tensor]

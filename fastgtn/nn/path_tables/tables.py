@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fastgtn.errors import InputError
 from fastgtn.nn.inputs.features import FeatureBlock, Features, Matrix
-from fastgtn.nn.meta_path_model import MetaPathModel
+from fastgtn.nn.meta_path.model import MetaPathModel
 from fastgtn.nn.path_tables.rows import UnrolledBlock, UnrolledRows
 from fastgtn.relations import Hops, RelationStack
 from fastgtn.relations.checks import check_non_negative

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastgtn.errors import InputError
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.runs.files import damaged
 from fastgtn.runs.records import Facts, checked
 from fastgtn.screening import Screening, ScreenOptions

@@ -9,7 +9,7 @@ from typing import Any
 from fastgtn.config import Config
 from fastgtn.data import NodeTask
 from fastgtn.data.number_unit import NumberScale
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.screening import Screening, ScreenOptions
 from fastgtn.screening.screen import FEWEST_NODES
 from fastgtn.training.build import Inputs

@@ -11,7 +11,7 @@ from fastgtn.data import NodeTask
 from fastgtn.nn import Backbone, MetaPathModel, NodeClassifier
 from fastgtn.nn.backbone_options import BackboneOptions
 from fastgtn.nn.inputs.encoders import InputLinear
-from fastgtn.nn.meta_path_model import MetaPathOptions
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.relations import Hops
 from fastgtn.training.build import CPU, Inputs
 

@@ -1,0 +1,1 @@
+"""What GTN and FastGTN have in common: the model, and its keys in a config."""
