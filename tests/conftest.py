@@ -9,15 +9,19 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from fastgtn.training.prepare import trials
+
 # The same examples in every run and on every machine, however busy; `--hypothesis-profile=default` draws others.
 settings.register_profile(
     "same", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("same")
+OPERATIONS_PER_SECOND = trials.OPERATIONS_PER_SECOND
 REAL_GRAPHS = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_configure() -> None:
+    trials.OPERATIONS_PER_SECOND = 1e-9  # no trials, also not in fixtures that several tests share
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)  # the workers share the cores already
 
@@ -42,10 +46,10 @@ def real_graphs() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_trials(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def trials_where_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open keys take their first values, without trials, except in tests that are marked to have them."""
-    if request.node.get_closest_marker("trials") is None:
-        monkeypatch.setattr("fastgtn.training.prepare.trials.OPERATIONS_PER_SECOND", 1e-9)
+    if request.node.get_closest_marker("trials") is not None:
+        monkeypatch.setattr(trials, "OPERATIONS_PER_SECOND", OPERATIONS_PER_SECOND)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
