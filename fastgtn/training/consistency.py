@@ -51,13 +51,12 @@ def nodes_without_labels(inputs: Inputs, task: NodeTask, config: Config) -> Tens
 
 
 def check_consistency(inputs: Inputs, task: NodeTask, config: Config) -> None:
-    """Refuse the term where it has no meaning."""
-    reasons = {
-        "the task has one class per node": task.kind == "single",
-        "there are no mini-batches (batch.size = 0)": not config.batch.size,
-        "the nodes have no as_of": not inputs.is_timed,
-        "model.dropout or model.head_dropout makes views differ": config.model.dropout or config.model.head_dropout,
+    """Refuse the term where it cannot be computed."""
+    needs = {
+        "one class per node": task.kind == "single",
+        "training without mini-batches (batch.size = 0)": not config.batch.size,
+        "nodes without as_of": not inputs.is_timed,
     }
-    if config.fit.agreement and not all(reasons.values()):
-        missing = next(reason for reason, holds in reasons.items() if not holds)
-        raise InputError(f"fit.consistency needs training in which {missing}: set it to 0.")
+    missing = [need for need, is_met in needs.items() if not is_met]
+    if config.fit.agreement and missing:
+        raise InputError(f"fit.consistency needs {missing[0]}: set it to 0.")

@@ -105,7 +105,7 @@ class WholeGraph:
         Without dropout and averaging, the pass that makes the next step has the logits of the validation rows
         as well. Its gradient costs about two passes more, also for rows that have none. Unrolled rows share nothing.
         """
-        if self.propagation is not None and self.propagation.chosen == "unrolled":
+        if self.others or (self.propagation is not None and self.propagation.chosen == "unrolled"):
             return self
         val = None if self.validation is None else self.validation.plan
         if val is None or config.fit.average or model.dropout or model.backbone.dropout:

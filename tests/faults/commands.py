@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import shutil
 import sqlite3
 import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -84,16 +87,20 @@ def ended_trials(folder: Path) -> Facts:
     file = folder / "search" / "study.db"
     if not file.exists():
         return {}
-    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
-        try:
-            rows = database.execute(
-                "SELECT trials.trial_id, param_name, param_value, value FROM trials "
-                "JOIN trial_params USING (trial_id) JOIN trial_values USING (trial_id) WHERE state = 'COMPLETE'"
-            ).fetchall()
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):  # killed before the search began
-                return {}
-            raise
+    with TemporaryDirectory() as apart:
+        # a copy: SQLite first takes back what a killed process had half written, which may not change the search itself
+        for part in file.parent.glob("study.db*"):
+            shutil.copy(part, apart)
+        with closing(sqlite3.connect(Path(apart) / file.name)) as database:
+            try:
+                rows = database.execute(
+                    "SELECT trials.trial_id, param_name, param_value, value FROM trials "
+                    "JOIN trial_params USING (trial_id) JOIN trial_values USING (trial_id) WHERE state = 'COMPLETE'"
+                ).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):  # killed before the search began
+                    return {}
+                raise
     trials: dict[int, list[Any]] = {}
     for trial, *facts in rows:
         trials.setdefault(trial, []).append(facts)

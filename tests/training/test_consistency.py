@@ -83,18 +83,25 @@ def test_nodes_of_the_training_split_are_no_others(planted: tuple[HeteroData, No
     assert not set(others.tolist()) & set(task.train.nodes.tolist())
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"batch": {"size": 16}}, "there are no mini-batches"),
-        ({"model": {"dropout": 0.0, "head_dropout": 0.0}}, "makes views differ"),
-    ],
-)
-def test_settings_without_a_meaning_are_refused(
-    planted: tuple[HeteroData, NodeTask], values: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        fastgtn.fit(*planted, Config.of(SMALL, ON, values))
+def test_mini_batches_are_refused(planted: tuple[HeteroData, NodeTask]) -> None:
+    with pytest.raises(InputError, match=r"fit\.consistency needs training without mini-batches"):
+        fastgtn.fit(*planted, Config.of(SMALL, ON, {"batch": {"size": 16}}))
+
+
+def test_several_labels_are_refused(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    labels = torch.nn.functional.one_hot(task._labels, task.num_classes)
+    several = NodeTask.from_labels(task.target, "multi", labels, train=task.train.nodes)
+    with pytest.raises(InputError, match=r"fit\.consistency needs one class per node"):
+        fastgtn.fit(graph, several, Config.of(SMALL, ON))
+
+
+def test_without_dropout_the_term_sharpens_answers(planted: tuple[HeteroData, NodeTask]) -> None:
+    none = {"model": {"dropout": 0.0, "head_dropout": 0.0}}
+    with_term, without = (
+        fastgtn.fit(*planted, Config.of(SMALL, none, {"fit": {"consistency": c}})) for c in (1.0, 0.0)
+    )
+    assert with_term.history[-1]["loss"] != without.history[-1]["loss"]
 
 
 def test_only_models_with_trials_can_leave_it_open() -> None:

@@ -36,7 +36,9 @@ def test_the_folder_has_all_that_was_promised(graph_file: Path, tmp_path: Path) 
         assert stored.features.normalize != "auto"
         assert stored.fit.weight_decay == stored.fit.decay
         settled = {"model": stored.model, "graph": stored.graph, "features": stored.features}
-        settled["fit"] = asked.fit.model_copy(update={"weight_decay": stored.fit.weight_decay})
+        assert stored.fit.consistency == stored.fit.agreement
+        decided = {"weight_decay": stored.fit.weight_decay, "consistency": stored.fit.consistency}
+        settled["fit"] = asked.fit.model_copy(update=decided)
         assert stored == asked.model_copy(update=settled)
         assert len((folder / "history.jsonl").read_text().splitlines()) == 8
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
