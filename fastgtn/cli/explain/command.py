@@ -108,9 +108,8 @@ def explain_command(
         control=with_control,
         stability=with_stability,
         faithfulness=with_faithfulness,
-        export=export,
     )
-    answer_question(trained, run, question, as_json=as_json)
+    answer_question(trained, run, question, export=export, as_json=as_json)
 
 
 def _refuse_beside_node(options: Mapping[str, object]) -> None:

@@ -52,10 +52,9 @@ class Question:
     control: bool
     stability: bool
     faithfulness: bool
-    export: Format | None
 
 
-def answer_question(trained: Result, run: Path, question: Question, *, as_json: bool) -> None:
+def answer_question(trained: Result, run: Path, question: Question, *, export: Format | None, as_json: bool) -> None:
     """Print the ranking with its checks, or the paths in the syntax of another program."""
     options = _ranking_options(trained, question)
     if question.control:
@@ -66,7 +65,7 @@ def answer_question(trained: Result, run: Path, question: Question, *, as_json: 
         ranking = replace(ranking, learned=trained.learned)
     stable = agreement(trained, run, question.top, options) if question.stability else None
     matters = path_effects(trained, ranking) if question.faithfulness else None
-    text = None if question.export is None else exported(ranking, question.export, trained.inputs.stack.relations)
+    text = None if export is None else exported(ranking, export, trained.inputs.stack.relations)
     if as_json:
         answer = {"run": str(trained.folder), "dataset": trained.config.dataset, **ranking.to_dict()}
         checked = {"stability": stable, "faithfulness": matters}
