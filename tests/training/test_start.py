@@ -278,3 +278,16 @@ def test_without_time_open_keys_take_their_first_values(planted: tuple[HeteroDat
     inputs, settled = settle(Inputs.of(planted[0], config), planted[1], config)
     assert [trial.score for trial in inputs.decisions.trials] == [None]
     assert (settled.model.start, settled.model.encoder, settled.graph.normalize) == ("screened", "linear", "row")
+
+
+@pytest.mark.trials
+def test_where_no_key_is_open_nothing_is_trained_before(
+    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> State:
+        raise AssertionError("a trial without anything to compare")
+
+    monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", refused)
+    config = Config.of({"model": {"name": "gcn"}}, SMALL)
+    inputs = settle(Inputs.of(planted[0], config), planted[1], config)[0]
+    assert inputs.decisions.trials == ()

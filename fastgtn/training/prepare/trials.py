@@ -49,11 +49,13 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
     keys = choice.open_keys()
     first = {key: values[0] for key, values in keys.items()}
     total = 1 + sum(len(values) - 1 for values in keys.values())
+    if total == 1:  # nothing to compare
+        return _untried(first)
     inputs, config = choice.with_values(first)
     each, left = max(estimated_seconds(inputs, task, config), 1e-3), config.fit.trial_seconds
     seeds = min(MOST_SEEDS, max(1, int(left / each / total)))
     if 2 * each > left or not len(task.val):
-        return (Trial(first, None, 0.0, True),) if first else ()
+        return _untried(first)
     trials: list[Trial] = []
     seen: list[Config] = []
     for values in _candidates(choice, keys, trials):
@@ -94,6 +96,11 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
         changed = getattr(config, section).model_copy(update={name: value})
         config = config.model_copy(update={section: changed})
     return config
+
+
+def _untried(values: dict[str, Any]) -> tuple[Trial, ...]:
+    """The first values, taken without a training; nothing where no key is open."""
+    return (Trial(values, None, 0.0, True),) if values else ()
 
 
 def _candidates(choice: Open, keys: Mapping[str, tuple[Any, ...]], trials: list[Trial]) -> Iterator[dict[str, Any]]:
