@@ -98,7 +98,7 @@ def _settled(
     """Decide what the config leaves open, or read what was decided when the run that is continued began."""
 
     def found() -> dict[str, Any]:
-        stored = None if folder is None else stored_decisions(folder)
+        stored = None if folder is None else stored_decisions(folder, config)
         if stored is None:
             progress = Listeners(listener.screened, listener.tried)
             stored = settle(inputs, task, config, progress=progress)[0].decisions

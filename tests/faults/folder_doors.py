@@ -98,7 +98,7 @@ def resume_run(place: Path) -> object:
     """What a resumed run takes from its decisions."""
     graph, task = planted()
     config = fastgtn.Config.of({})
-    return settle(Inputs.of(graph, config), task, config, stored=stored_decisions(place))
+    return settle(Inputs.of(graph, config), task, config, stored=stored_decisions(place, config))
 
 
 def make_link_run(place: Path) -> None:

@@ -115,6 +115,26 @@ def test_changed_decisions_are_named(tmp_path: Path, changed: dict[str, object],
         stored_decisions(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"graph.normalize": ["row"]}, r"graph\.normalize"),
+        ({"model.gamma": "none"}, r"model\.gamma"),
+        ({"model.encoder": {}}, r"model\.encoder"),
+        ({"model.strat": "far"}, 'the config does not leave "model.strat" to trials'),
+        ({"graph": "row"}, 'the config does not leave "graph" to trials'),
+        ({"fit.epochs": 10**9}, 'the config does not leave "fit.epochs" to trials'),
+    ],
+)
+def test_decisions_that_the_config_does_not_leave_open_are_refused(
+    tmp_path: Path, values: dict[str, object], message: str
+) -> None:
+    trial = {"values": values, "score": 1.0, "seconds": 0.1, "kept": True}
+    (tmp_path / "decisions.json").write_text(json.dumps({"screening": None, "trials": [trial]}))
+    with pytest.raises(InputError, match=rf"decisions\.json is missing or damaged \({message}"):
+        stored_decisions(tmp_path, Config.of({}))
+
+
 def test_a_damaged_screening_is_named(tmp_path: Path) -> None:
     (tmp_path / "screening.json").write_text(json.dumps({"paths": 3}))
     with pytest.raises(InputError, match=r"screening\.json"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fastgtn.config import Config, toml
 from fastgtn.errors import InputError
 from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.runs.files import damaged
@@ -56,18 +57,35 @@ class _Decisions(Facts):
     trials: list[_Trial]
 
 
-def stored_decisions(folder: Path) -> Decisions | None:
-    """What was decided when a run began; None if the run stopped before that."""
+def stored_decisions(folder: Path, config: Config | None = None) -> Decisions | None:
+    """What was decided when a run began; None if the run stopped before that.
+
+    Args:
+        config: The config of the run, if the values of the trials will be used. It must have left their keys open.
+    """
     for name in (DECISIONS, SCREENING):
         path = folder / name
         if path.exists():
             is_new = name == DECISIONS
             values = checked(path, _Decisions if is_new else _Screening)
             try:
-                return Decisions.from_dict(values if is_new else {"screening": values, "trials": []})
-            except TypeError as error:  # relations of other than three names
+                found = Decisions.from_dict(values if is_new else {"screening": values, "trials": []})
+                if config is not None:
+                    _require_open(found, config)
+            except (TypeError, InputError) as error:  # relations of other than three names; other values
                 raise damaged(path, error) from None
+            return found
     return None
+
+
+def _require_open(decisions: Decisions, config: Config) -> None:
+    """Trials decide keys with the value "auto" only, and what they decide can be stated in a config."""
+    stated = config.model_dump()
+    is_open = {key for key, value in toml.flat(stated).items() if value == "auto"}
+    for trial in decisions.trials:
+        if others := trial.values.keys() - is_open:
+            raise InputError(f'the config does not leave "{min(others)}" to trials')
+        Config.of(stated, toml.nested(trial.values))
 
 
 def screening_of(result: Result) -> Screening | None:
