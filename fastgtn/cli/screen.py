@@ -109,6 +109,8 @@ def show_facts(found: Screening, top: int) -> None:
         say("paths", f"{top} of {len(found):,} are listed (--top)")
     if found.sketched:
         say("width", f"wide features were mixed down to {found.sketched} columns, so R² is a lower bound")
+    if found.first_look:
+        say("tested", found.first_look)
     for sentence in found.unseen:
         say("unseen", sentence)
     say("verdict", found.verdict)

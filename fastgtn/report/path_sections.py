@@ -103,6 +103,7 @@ def signal(run: RunTables) -> Markup | None:
         "section",
         el("h3", "Signal before training"),
         el("p", lead, class_="lead"),
+        el("p", f"There are many paths: {found.first_look}.", class_="note") if found.first_look else None,
         [el("p", f"Not tested: {words}.", class_="note") for words in found.unseen],
         table("", ("meta-path", "R²", "p-value", "R² added", "chosen"), rows),
     )

@@ -22,10 +22,15 @@ ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class PathFeatures:
-    r"""The product :math:`A_p X` for the sampled rows, or the mean over the instances of the path."""
+    r"""The product :math:`A_p X` for the sampled rows, or the mean over the instances of the path.
+
+    Args:
+        is_further: Whether a first pass named the path for the true labels only.
+    """
 
     path: MetaPath
     values: Array  # [n, m]
+    is_further: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +70,22 @@ class PathSource:
         """The features of the nodes themselves: the empty path."""
         return PathFeatures(MetaPath((), (self.target,)), self.features[self.target][self.nodes].double().numpy())
 
-    def of_length(self, length: int, *, most: int) -> PathsOfLength | None:
-        """The paths of exactly this length; None where there are more than `most` of at most this length."""
+    @property
+    def kind(self) -> int:
+        """The number of the target type."""
+        return self.stack.node_types.index(self.target)
+
+    def taken_apart(self, length: int) -> Decomposition:
+        """As many hops as this from the nodes outwards, as steps."""
         hops = self.stack.hops(length, self.nodes + self.stack.nodes_of(self.target).start)
-        parts = Decomposition.of(self.stack.node_types, self.stack.node_counts, hops)
-        kind = self.stack.node_types.index(self.target)
-        paths = list(parts.effective_paths(kind, most=most + 1))
+        return Decomposition.of(self.stack.node_types, self.stack.node_counts, hops)
+
+    def of_length(self, parts: Decomposition, *, most: int) -> PathsOfLength | None:
+        """The paths of as many steps as there are hops; None where more than `most` have at most as many."""
+        paths = list(parts.effective_paths(self.kind, most=most + 1))
         if len(paths) > most:
             return None
-        return PathsOfLength(self, parts, kind, [path for path in paths if len(path) == length])
+        return PathsOfLength(self, parts, [path for path in paths if len(path) == len(parts)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +94,8 @@ class PathsOfLength:
 
     source: PathSource
     parts: Decomposition
-    kind: int
     paths: list[tuple[int, ...]]
+    further: frozenset[tuple[int, ...]] = frozenset()
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -98,7 +110,8 @@ class PathsOfLength:
             if means:
                 weight = values[:, -1:]
                 values = values[:, :-1] / np.where(weight > 0, weight, 1.0)
-            yield PathFeatures(self.parts.path(self.kind, self.paths[number]), values)
+            steps = self.paths[number]
+            yield PathFeatures(self.parts.path(self.source.kind, steps), values, steps in self.further)
 
 
 def count_walks(stack: RelationStack, target: str, longest: int) -> int:

@@ -44,8 +44,9 @@ class LeaveOneOut:
         """What is left of centred labels [n, C] at each row when that row does not take part in the fit."""
         directions = self.directions.astype(labels.dtype, copy=False)
         shrink = (self.values / (self.values + ridge)).astype(labels.dtype)
-        gap = 1 - 1 / self.num_rows - (directions**2) @ shrink
-        fitted = directions @ (shrink[:, None] * (directions.T @ labels))
+        with np.errstate(invalid="ignore"):  # the product of finite numbers can set this flag in padding that it skips
+            gap = 1 - 1 / self.num_rows - (directions**2) @ shrink
+            fitted = directions @ (shrink[:, None] * (directions.T @ labels))
         left: Array = (labels - fitted) / np.maximum(gap, _SMALLEST_LEVERAGE_GAP)[:, None]
         return left
 

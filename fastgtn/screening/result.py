@@ -66,6 +66,7 @@ class Screening:
         longest: The requested length of the longest path.
         unseen: What was not tested, in sentences; empty if everything was.
         sketched: Columns that wide features were mixed down to; zero where none were.
+        first_pass: Paths that a first pass looked at, to choose which of them to test; zero where all were tested.
     """
 
     target: str
@@ -78,6 +79,7 @@ class Screening:
     seconds: float
     unseen: tuple[str, ...] = ()
     sketched: int = 0
+    first_pass: int = 0
 
     def __iter__(self) -> Iterator[ScreenedPath]:
         return iter(self.paths)
@@ -107,6 +109,13 @@ class Screening:
         return sum(path.is_significant for path in self.paths)
 
     @property
+    def first_look(self) -> str:
+        """How the tested paths were chosen, in words; empty where all paths were tested."""
+        if not self.first_pass:
+            return ""
+        return f"a first pass over {self.first_pass:,} longer paths chose which of them were tested"
+
+    @property
     def verdict(self) -> str:
         """What was found, in a sentence."""
         if not self.num_significant:
@@ -133,6 +142,7 @@ class Screening:
             "longest": self.longest,
             "permutations": self.permutations,
             "sketched_to": self.sketched,
+            "first_pass": self.first_pass,
             "not_looked_at": list(self.unseen),
             "seconds": self.seconds,
         }
@@ -150,4 +160,5 @@ class Screening:
             seconds=values["seconds"],
             unseen=tuple(values["not_looked_at"]),
             sketched=values["sketched_to"],
+            first_pass=values.get("first_pass", 0),  # runs of earlier versions had none
         )

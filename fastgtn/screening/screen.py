@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,49 +12,18 @@ from fastgtn.data import NodeTask
 from fastgtn.errors import InputError
 from fastgtn.nn import Features
 from fastgtn.relations import RelationStack
-from fastgtn.relations.paths.metapath import MetaPath, PathNames
-from fastgtn.screening.features import PathFeatures, PathSource, count_walks
-from fastgtn.screening.labels import label_columns, permuted, sampled_rows
-from fastgtn.screening.regression import TEST_RIDGE, LeaveOneOut
+from fastgtn.relations.paths.metapath import PathNames
+from fastgtn.screening.features import PathSource, count_walks
+from fastgtn.screening.labels import label_columns, sampled_rows
+from fastgtn.screening.options import ScreenOptions
 from fastgtn.screening.result import ITSELF, SIGNIFICANT, ScreenedPath, Screening
-from fastgtn.screening.selection import Chosen, family_p_values, forward_selection
+from fastgtn.screening.selection import Chosen, forward_selection
+from fastgtn.screening.tested import PathTests, Progress, run_tests
 
 Array = np.ndarray
-Progress = Callable[[int, int], None]  # paths that are done, of how many
 FEWEST_NODES = 8
 WIDTHS = (1024, 512, 256, 128)
 WIDE_SECONDS, OPERATIONS_PER_SECOND = 5.0, 1e10
-
-
-@dataclass(frozen=True)
-class ScreenOptions:
-    """Limits of a screening; all of them bound its time or its memory.
-
-    Args:
-        longest: Look at paths up to this many steps.
-        most_nodes: Training nodes to use, each class in its share.
-        most_paths: Lengths at which the number of paths would exceed this are not tested.
-        most_chosen: Paths to choose.
-        width: Number of columns to which wider features are reduced; None chooses 128 to 1,024 by the time they take.
-        permutations: Permuted labels for the p-values.
-        least_gain: Share of the R² so far that a further path must add.
-        comparisons: How many screenings of the same labels the best is chosen from; p-values are multiplied by it.
-        max_seconds: Begin no further path after this time.
-        max_bytes: Memory for the decompositions of paths.
-        seed: Of the sample, the mixing and the permutations.
-    """
-
-    longest: int = 4
-    most_nodes: int = 2000
-    most_paths: int = 20_000
-    most_chosen: int = 4
-    width: int | None = None
-    permutations: int = 99
-    least_gain: float = 0.02
-    comparisons: int = 1
-    max_seconds: float = 60.0
-    max_bytes: float = 1e9
-    seed: int = 0
 
 
 def screen(
@@ -85,9 +52,9 @@ def screen(
     nodes = task.train.nodes[torch.from_numpy(places)]
     width = options.width or affordable_width(stack, task.target, options, len(nodes), labels.shape[1])
     source = PathSource.of(stack, features, task.target, nodes, means=means, width=width, seed=options.seed)
-    tested = _Tested(labels, options, rng)
-    unseen = _test_all(source, tested, started, progress)
-    p_values = np.minimum(1.0, options.comparisons * family_p_values(np.array(tested.tested), tested.null))
+    tested = PathTests(labels, options, rng)
+    unseen = run_tests(source, tested, started, progress)
+    p_values = tested.p_values()
     chosen = _choose(tested, p_values, labels, rng)
     names = PathNames(stack.node_types, stack.relations)
     places_of = {one.number: (rank, one.added) for rank, one in enumerate(chosen, 1)}
@@ -115,70 +82,11 @@ def screen(
         seconds=round(time.perf_counter() - started, 3),
         unseen=unseen,
         sketched=width if is_sketched else 0,
+        first_pass=tested.first_pass,
     )
 
 
-class _Tested:
-    """The paths so far: their R², the largest under each permutation, and decompositions while they fit."""
-
-    def __init__(self, labels: Array, options: ScreenOptions, rng: Generator) -> None:
-        self.options, self.columns = options, labels.shape[1]
-        self.labels = labels
-        orders = permuted(labels, options.permutations, rng)
-        self.orders = np.concatenate([labels, orders], axis=1).astype(np.float32)  # the true order first
-        self.paths: list[MetaPath] = []
-        self.values: list[float] = []  # R² with the best ridge
-        self.tested: list[float] = []  # with the one that permuted labels are fitted with
-        self.fits: dict[int, LeaveOneOut] = {}
-        self.null = np.full(options.permutations, -np.inf)
-        self.held = 0
-
-    def add(self, path: PathFeatures) -> None:
-        fit = LeaveOneOut(path.values)
-        number = len(self.paths)
-        self.paths.append(path.path)
-        self.values.append(float(fit.r_squared(self.labels, self.columns)[0]))
-        tested = fit.r_squared(self.orders, self.columns, TEST_RIDGE)
-        self.tested.append(float(tested[0]))
-        self.null = np.maximum(self.null, tested[1:])
-        self.fits[number] = fit
-        self.held += fit.nbytes
-        if self.held > self.options.max_bytes:
-            worst = sorted(self.fits, key=lambda n: self.values[n])[: len(self.fits) // 2]
-            for n in worst:
-                self.held -= self.fits.pop(n).nbytes
-
-
-def _test_all(source: PathSource, tested: _Tested, started: float, progress: Progress | None) -> tuple[str, ...]:
-    """Test the paths by length; returns the paths that were not tested."""
-    options, done, total = tested.options, 1, 1
-    tested.add(source.own())
-    for length in range(1, options.longest + 1):
-        paths = source.of_length(length, most=options.most_paths)
-        if paths is None:
-            return (f"paths of {_steps(length)} or more: there are over {options.most_paths:,}",)
-        total += len(paths)
-        for path in _until(iter(paths), started + options.max_seconds):
-            tested.add(path)
-            done += 1
-            if progress is not None:
-                progress(done, total)
-        if done < total:
-            left = f"{total - done:,} of {len(paths):,} paths of {_steps(length)}"
-            longer = f", and all longer ones up to {options.longest}" if length < options.longest else ""
-            return (f"{left}{longer}: {options.max_seconds:g} s had passed",)
-    return ()
-
-
-def _until(paths: Iterator[PathFeatures], end: float) -> Iterator[PathFeatures]:
-    while time.perf_counter() < end:
-        path = next(paths, None)
-        if path is None:
-            return
-        yield path
-
-
-def _choose(tested: _Tested, p_values: Array, labels: Array, rng: Generator) -> tuple[Chosen, ...]:
+def _choose(tested: PathTests, p_values: Array, labels: Array, rng: Generator) -> tuple[Chosen, ...]:
     options, kept = tested.options, sorted(tested.fits)
     if not kept or min(p_values[kept]) > SIGNIFICANT:
         return ()
@@ -196,7 +104,7 @@ def _choose(tested: _Tested, p_values: Array, labels: Array, rng: Generator) -> 
 
 def affordable_width(stack: RelationStack, target: str, options: ScreenOptions, rows: int, columns: int) -> int:
     """The widest features for which all paths take a few seconds and the tables of all nodes fit into memory."""
-    paths = min(count_walks(stack, target, options.longest), options.most_paths)
+    paths = min(count_walks(stack, target, options.longest), options.most_tested)
     edges = stack.num_edges * max(1, paths // max(len(stack), 1))
 
     def fits(width: int) -> bool:
@@ -217,7 +125,3 @@ def _check(options: ScreenOptions, task: NodeTask) -> None:
         raise InputError(
             f"there are {len(task.train)} training nodes; screening needs at least {FEWEST_NODES} to leave one out."
         )
-
-
-def _steps(count: int) -> str:
-    return f"{count} step{'s' * (count > 1)}"

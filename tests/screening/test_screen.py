@@ -38,7 +38,7 @@ def test_features_of_paths_equal_dense_products(normalized: bool, means: bool, s
     dense = {r: zero[str(r)].to_dense().numpy() for r in raw.relations}
     compared = 0
     for length in (1, 2, 3):
-        for found in source.of_length(length, most=1000) or ():
+        for found in source.of_length(source.taken_apart(length), most=1000) or ():
             product = np.eye(stack.num_nodes)
             for relation in found.path.relations:
                 product = product @ dense[relation]
@@ -136,7 +136,6 @@ def test_types_without_features_are_told_apart_by_node() -> None:
 
 def test_what_was_not_looked_at_is_said() -> None:
     graph, task = small()
-    assert "over 5" in screen_metapaths(graph, task, most_paths=5, **FEW).unseen[0]
     assert "had passed" in screen_metapaths(graph, task, max_seconds=1e-9, **FEW).unseen[0]
     assert screen_metapaths(graph, task, longest=1, **FEW).unseen == ()
 

@@ -183,7 +183,9 @@ class Decomposition:
                     return
                 yield steps
                 yielded += 1
-                for number in self.leaving[kind] if level < len(self) else ():
+                if level == len(self) or (most is not None and len(longer) >= most):
+                    continue  # what it leads to is not asked for
+                for number in self.leaving[kind]:
                     reached = self.blocks[number][level].reach(nodes)
                     if bool(reached.any()):
                         longer.append(((*steps, number), self.steps[number].far, reached))

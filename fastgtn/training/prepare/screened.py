@@ -13,7 +13,7 @@ from fastgtn.data import NodeTask, Split
 from fastgtn.errors import InputError
 from fastgtn.nn import MetaPathModel
 from fastgtn.screening import Screening, ScreenOptions, screen
-from fastgtn.screening.screen import Progress
+from fastgtn.screening.tested import Progress
 from fastgtn.training.build import Inputs, check_task
 from fastgtn.training.prepare.numbers import with_stable_numbers
 
