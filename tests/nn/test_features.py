@@ -8,6 +8,7 @@ from torch_geometric.data import HeteroData
 from fastgtn import FastGTN, Features, InputError
 from fastgtn.nn.inputs.encoders import InputLinear
 from fastgtn.nn.inputs.features import FeatureBlock, SparseMatrix
+from fastgtn.nn.inputs.reorder import inverse, reordered
 
 
 def sparse_numbers(rows: int, cols: int, seed: int = 0) -> torch.Tensor:
@@ -153,3 +154,25 @@ def test_chosen_rows_pass_gradients_on():
     x = torch.randn(4, 2, requires_grad=True)
     Features.of(x).select(torch.tensor([2, 0])).blocks[0].matrix.sum().backward()
     assert x.grad.tolist() == [[1, 1], [0, 0], [1, 1], [0, 0]]
+
+
+def test_reordered_rows_and_their_gradients_are_those_of_an_index():
+    order, rows = torch.randperm(7), torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(7, 3, dtype=torch.float64)
+    expected, found = rows[order], reordered(rows, order, inverse(order))
+    assert torch.equal(found, expected)
+    assert torch.equal(*(torch.autograd.grad((out * weights).sum(), rows)[0] for out in (found, expected)))
+    assert torch.autograd.gradgradcheck(lambda x: reordered(x, order, inverse(order)).square(), rows)
+
+
+def test_what_inference_mode_has_kept_can_be_trained_with():
+    stack, graph = random_stack(3).row_normalized(), HeteroData()
+    for node_type, count in zip(stack.node_types, stack.node_counts, strict=True):
+        graph[node_type].x = randn(count, 4)
+    rows = torch.arange(stack.num_nodes).flip(0)
+    features, hops = Features.from_hetero(graph).select(rows), stack.hops(2, rows)
+    model = FastGTN(features, 5, stack.relations, dropout=0.0)
+    with torch.inference_mode():
+        model(features, hops)
+    model(features, hops).sum().backward()
+    assert all(weight.grad is not None for weight in model.input.weights)

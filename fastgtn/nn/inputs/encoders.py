@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fastgtn.errors import InputError
 from fastgtn.nn.inputs.columns import BY_COLUMN, column_scales
 from fastgtn.nn.inputs.features import FeatureBlock, Features, SparseMatrix
+from fastgtn.nn.inputs.reorder import reordered
 from fastgtn.nn.row_linear import row_product
 from fastgtn.relations.kernels.dropout import drop
 
@@ -138,7 +139,9 @@ class InputLinear(nn.Module):
         weights = dict(zip(self.keys, self.weights, strict=True))
         products = [self._product(block, weights.get(block.key)) for block in features.blocks]
         stacked = products[0] if len(products) == 1 else torch.cat(products)
-        return stacked if features.order is None else stacked[features.order]
+        if features.order is None or torch.compiler.is_compiling():  # what is kept could not be traced
+            return stacked if features.order is None else stacked[features.order]
+        return reordered(stacked, features.order, features.order_back)
 
     def _product(self, block: FeatureBlock, weight: Tensor | None) -> Tensor:
         assert weight is not None

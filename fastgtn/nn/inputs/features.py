@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
 from fastgtn.nn.inputs.columns import Scaling
+from fastgtn.nn.inputs.reorder import inverse
 from fastgtn.relations.kernels.buffers import empty_tensor
 from fastgtn.relations.kernels.dropout import drop
 from fastgtn.relations.layout.segments import Segments
@@ -140,6 +142,13 @@ class Features:
     def embedded(self) -> dict[str, int]:
         """Blocks without features, and how many embeddings each needs."""
         return {block.key: block.width for block in self.blocks if block.matrix is None}
+
+    @cached_property
+    def order_back(self) -> Tensor:
+        """The permutation that undoes the order, for gradients."""
+        assert self.order is not None
+        with torch.inference_mode(False):  # what is kept may be part of a training later
+            return inverse(self.order)
 
     def select(self, nodes: Tensor | None) -> Features:
         """The features of some nodes, in the given order; None keeps all."""
