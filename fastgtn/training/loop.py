@@ -43,8 +43,9 @@ class Best:
     val_loss: float
     weights: Weights
 
-    def beats(self, other: "Best | None") -> bool:
-        return other is None or (self.score, -self.val_loss) > (other.score, -other.val_loss)
+    def is_beaten_by(self, score: float, val_loss: float) -> bool:
+        """Whether a later epoch is better."""
+        return (score, -val_loss) > (self.score, -self.val_loss)
 
 
 @dataclass
@@ -180,10 +181,10 @@ class Trainer:
             self._require_finite(val_loss, "validation loss")
             record |= {"val_loss": val_loss, **{f"val_{name}": value for name, value in scores.items()}}
         state.history.append(record)
-        candidate = Best(epoch, self._score(record), record.get("val_loss", 0.0), chosen.state_dict())
-        if candidate.beats(state.best):
-            weights = {name: tensor.detach().clone() for name, tensor in candidate.weights.items()}
-            state.best = Best(epoch, candidate.score, candidate.val_loss, weights)
+        score, val_loss = self._score(record), record.get("val_loss", 0.0)
+        if state.best is None or state.best.is_beaten_by(score, val_loss):
+            weights = {name: tensor.detach().clone() for name, tensor in chosen.state_dict().items()}
+            state.best = Best(epoch, score, val_loss, weights)
 
     def val_scores(self, model: Predictor) -> tuple[float, dict[str, float]]:
         """Loss and metrics over the validation rows of all processes."""
@@ -192,7 +193,7 @@ class Trainer:
         for logits in self.passes.val(model):
             part = labels[rows : rows + len(logits)]
             with torch.no_grad():
-                counted = task.tally(logits, part)
+                counted = task.tally(logits, part, each_epoch=self.selected_by)
                 tally = counted if tally is None else tally + counted
                 total += float(task.loss(logits, part)) * task.loss_weight(part)
             weight += task.loss_weight(part)
@@ -230,7 +231,10 @@ class Trainer:
         found = [(name, p.grad) for name, p in self.state.model.named_parameters() if p.grad is not None]
         if not found:
             return
-        largest = torch.stack(torch._foreach_norm([gradient for _, gradient in found], float("inf")))
+        gradients = [gradient for _, gradient in found]
+        if bool(torch.isfinite(torch.stack(torch._foreach_norm(gradients))).all()):  # much faster than a largest entry
+            return
+        largest = torch.stack(torch._foreach_norm(gradients, float("inf")))
         if bool(torch.isfinite(largest).all()):
             return
         wrong = [name for (name, _), size in zip(found, largest, strict=True) if not bool(torch.isfinite(size))]
