@@ -230,18 +230,22 @@ class NodeTask:
         return float(self.class_weights[labels.cpu()].sum())
 
     @torch.no_grad()
-    def tally(self, logits: Tensor, labels: Tensor) -> Tally:
-        """The counts that the metrics need of these rows; the tallies of blocks of rows can be added."""
+    def tally(self, logits: Tensor, labels: Tensor, *, each_epoch: str | None = None) -> Tally:
+        """The counts that the metrics need of these rows; the tallies of blocks of rows can be added.
+
+        Args:
+            each_epoch: Leave out what only costly metrics need, but for the metric with this name.
+        """
         self._check_logits(logits, labels)
         if self.kind == "number":
             if self.unit is not None:
                 numbers, labels = self.unit.numbers(logits), self.unit.told(labels)
             else:
                 numbers = in_unit(logits, self.largest)
-            return Tally.of(Answers(self.kind, numbers, numbers, labels))
+            return Tally.of(Answers(self.kind, numbers, numbers, labels), each_epoch=each_epoch)
         is_plain = self.kind != "multi" and self.cut is None  # the largest logit needs no probabilities
         chosen = logits.argmax(1) if is_plain else self.chosen(self.probabilities(logits))
-        return Tally.of(Answers(self.kind, logits, chosen, labels, self.positive))
+        return Tally.of(Answers(self.kind, logits, chosen, labels, self.positive), each_epoch=each_epoch)
 
     def metrics(self, logits: Tensor | Iterable[Tensor], labels: Tensor) -> dict[str, float]:
         """The value of every metric that this kind of task has (:mod:`fastgtn.data.metrics`).

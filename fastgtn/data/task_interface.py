@@ -29,5 +29,9 @@ class Task(Protocol):
     def loss_weight(self, labels: Tensor) -> float:
         """The weight of these rows in a mean over several groups of rows."""
 
-    def tally(self, logits: Tensor, labels: Tensor) -> Any:
-        """The counts that the metrics need of some rows. Tallies have `rows`, can be added, and have `scores()`."""
+    def tally(self, logits: Tensor, labels: Tensor, *, each_epoch: str | None = None) -> Any:
+        """The counts that the metrics need of some rows. Tallies have `rows`, can be added, and have `scores()`.
+
+        Args:
+            each_epoch: Leave out what only costly metrics need, but for the metric with this name.
+        """

@@ -43,6 +43,10 @@ def test_tallies_come_back_and_can_be_added(kind):
     assert (back + tally).scores() == (tally + tally).scores()
     nothing = exchange.decode(exchange.encode(Tally(kind)))
     assert (nothing + back).scores() == tally.scores()
+    short = Tally.of(Answers(kind, logits, chosen, labels), each_epoch="macro_f1")
+    again = exchange.decode(exchange.encode(short))
+    assert again.scores(each_epoch="macro_f1") == tally.scores(each_epoch="macro_f1")
+    assert len(again.counts) == len(short.counts)
 
 
 def test_other_objects_are_refused():

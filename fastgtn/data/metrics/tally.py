@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastgtn.data.metrics.metric import Answers, Kind, metrics_of
+from fastgtn.data.metrics.metric import Answers, Kind, Metric, metrics_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +21,13 @@ class Tally:
     counts: dict[Callable[[Answers], Any], Any] = field(default_factory=dict)
 
     @staticmethod
-    def of(answers: Answers) -> Tally:
-        """Count one block; each function runs once, however many metrics share it."""
-        functions = {metric.count for metric in metrics_of(answers.kind)}
+    def of(answers: Answers, *, each_epoch: str | None = None) -> Tally:
+        """Count one block; each function runs once, however many metrics share it.
+
+        Args:
+            each_epoch: Leave out what only costly metrics need, but for the metric with this name.
+        """
+        functions = {metric.count for metric in _wanted(answers.kind, each_epoch)}
         return Tally(answers.kind, len(answers.labels), {count: count(answers) for count in functions})
 
     def __add__(self, other: Tally) -> Tally:
@@ -38,7 +42,9 @@ class Tally:
         Args:
             each_epoch: Leave the costly ones out, but for the one with this name.
         """
-        wanted = metrics_of(self.kind)
-        if each_epoch is not None:
-            wanted = [metric for metric in wanted if not metric.is_costly or metric.name == each_epoch]
-        return {m.name: m.score(self.counts[m.count]) for m in wanted}
+        return {m.name: m.score(self.counts[m.count]) for m in _wanted(self.kind, each_epoch)}
+
+
+def _wanted(kind: Kind, each_epoch: str | None) -> list[Metric]:
+    metrics = metrics_of(kind)
+    return metrics if each_epoch is None else [m for m in metrics if not m.is_costly or m.name == each_epoch]

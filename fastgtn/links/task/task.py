@@ -206,6 +206,6 @@ class LinkTask:
         return float(len(labels))
 
     @torch.no_grad()
-    def tally(self, logits: Tensor, labels: Tensor) -> LinkTally:
+    def tally(self, logits: Tensor, labels: Tensor, *, each_epoch: str | None = None) -> LinkTally:  # noqa: ARG002
         """What the metrics of pairs need; tallies of batches and processes can be added."""
         return LinkTally.of_pairs(logits, labels[:, 0], labels[:, 1])

@@ -76,7 +76,7 @@ def _plain(value: Any, tensors: list[bytes]) -> Any:
         tensors.append(array.tobytes())
         return {"tensor": [str(array.dtype), list(array.shape), start]}
     if isinstance(value, Tally):
-        counts = [_plain(value.counts[count], tensors) for count in _functions(value.kind)] if value.counts else None
+        counts = [_plain(value.counts.get(count), tensors) for count in _functions(value.kind)]
         return {"tally": [value.kind, value.rows, counts]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _class(value, [field.name for field in dataclasses.fields(value)], tensors)
@@ -110,8 +110,8 @@ def _rebuilt(value: Any, tensors: memoryview) -> Any:
         return torch.from_numpy(np.frombuffer(bytearray(tensors[start:stop]), dtype).reshape(shape))
     if kind == "tally":
         name, rows, counts = content
-        rebuilt = {} if counts is None else dict(zip(_functions(name), _rebuilt(counts, tensors), strict=True))
-        return Tally(name, rows, rebuilt)
+        rebuilt = zip(_functions(name), _rebuilt(counts, tensors), strict=True)
+        return Tally(name, rows, {count: part for count, part in rebuilt if part is not None})
     module, name, fields = content
     return _data_class(module, name)(**_rebuilt(fields, tensors))
 
