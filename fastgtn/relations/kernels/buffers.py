@@ -40,7 +40,9 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
 
 
 def empty_tensor(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """The same as a tensor in the memory of the processor."""
+    """The same as a tensor in the memory of the processor. torch aligns the memory of small ones as well."""
+    if math.prod(shape) * dtype.itemsize < LARGE:
+        return torch.empty(shape, dtype=dtype)
     return torch.from_numpy(empty(shape, torch.empty(0, dtype=dtype).numpy().dtype))
 
 

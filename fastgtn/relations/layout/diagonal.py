@@ -60,7 +60,17 @@ class Diagonal:
 
     def pattern_weights(self, filters: Tensor) -> Tensor:
         """The same per pattern, [P, C]."""
-        return self.marks.to(filters.dtype) @ filters.T
+        return self._marks_as(filters.dtype) @ filters.T
+
+    def _marks_as(self, dtype: torch.dtype) -> Tensor:
+        """The marks as numbers; they are kept, because every hop of a training asks for the same ones."""
+        if torch.compiler.is_compiling():
+            return self.marks.to(dtype)
+        kept: dict[torch.dtype, Tensor] = self.__dict__.setdefault("_kept_marks", {})
+        if dtype not in kept:
+            with torch.inference_mode(False):  # what is kept may be part of a training later
+                kept[dtype] = self.marks.to(dtype)
+        return kept[dtype]
 
     def rows(self, rows: Tensor) -> Diagonal:
         return Diagonal(self.marks, self.pattern.index_select(0, rows))
