@@ -15,10 +15,11 @@ from fastgtn.data.synthetic.linked import make_planted_links
 from fastgtn.errors import InputError, nearest
 from fastgtn.links import LinkTask
 from fastgtn.links.folder import load_link_task
+from fastgtn.links.negatives import NegativeKind
 from fastgtn.links.settings import LinkSettings
 
 Make = Callable[[int], LinkTask]  # the task of a seed
-TITLES = ("LastFM", "PubMed", "MovieLens", "planted")
+TITLES = ("LastFM", "LastFM-all", "PubMed", "MovieLens", "planted")
 
 
 def available(
@@ -36,8 +37,9 @@ def available(
     found: dict[str, Make] = {}
     skipped = []
     for title, file, make in (
-        ("LastFM", folder / "links" / "hgb_lp_lastfm.npz", partial(_stored, data_dir, "lastfm", "two_hop")),
-        ("PubMed", folder / "links" / "hne_pubmed.npz", partial(_stored, data_dir, "pubmed", "uniform")),
+        ("LastFM", folder / "links" / "hgb_lp_lastfm.npz", partial(_stored, data_dir, "lastfm", "two_hop", None)),
+        ("LastFM-all", folder / "links" / "hgb_lp_lastfm.npz", partial(_stored, data_dir, "lastfm", "uniform", "UA")),
+        ("PubMed", folder / "links" / "hne_pubmed.npz", partial(_stored, data_dir, "pubmed", "uniform", None)),
         ("MovieLens", folder / "tables" / "ml100k" / "ratings.csv", partial(movielens, folder / "tables" / "ml100k")),
         ("planted", None, planted),
     ):
@@ -77,6 +79,9 @@ def movielens(folder: Path, seed: int) -> LinkTask:
     return LinkTask.from_graph(graph, "likes", by="time", seed=seed)
 
 
-def _stored(data_dir: str | Path | None, name: str, negatives: str, seed: int) -> LinkTask:
-    settings = LinkSettings(name, negatives=negatives, seed=seed)  # type: ignore[arg-type]
+def _stored(
+    data_dir: str | Path | None, name: str, negatives: NegativeKind, relation: str | None, seed: int
+) -> LinkTask:
+    """The test pairs of an archive, or a random split of a relation that is named."""
+    settings = LinkSettings(name, relation=relation, negatives=negatives, seed=seed)
     return load_link_task(settings, data_dir=data_dir)

@@ -169,7 +169,7 @@ def choose_model(task: LinkTask, train: Described, chosen: list[int]) -> tuple[L
 def score_val(task: LinkTask, model: LinkModel, val: Described) -> dict[str, float]:
     """The scores of the validation pairs; of the ranking as well where that chooses the model."""
     scores = pair_scores(model.logits(val), task.val.labels, task.val.source)
-    if task.select_by == "roc_auc":
+    if not task.chooses_by_ranking:
         return scores
     popularity = popularity_of(task, task.train)
     return scores | full_ranking(task, partial(model.rows, val.paths, popularity), "val")

@@ -34,7 +34,11 @@ def graph_of(settings: LinkSettings, *, data_dir: str | Path | None = None) -> H
 
 
 def load_link_task(settings: LinkSettings, *, data_dir: str | Path | None = None) -> LinkTask:
-    """The graph of the settings and the links to predict on it."""
+    """The graph of the settings, the links to predict on it, and the metric that chooses."""
+    return _loaded(settings, data_dir).selecting(settings.select_by)
+
+
+def _loaded(settings: LinkSettings, data_dir: str | Path | None) -> LinkTask:
     path = located(settings, data_dir)
     graph, _ = archive.read(path)
     stated = _stated(graph)

@@ -15,6 +15,9 @@ from fastgtn.data.metrics import entitle
 from fastgtn.links.edges import Array
 
 AT = 20  # length of the lists of recommendations that are scored
+PAIR_METRICS = ("roc_auc", "average_precision", "mrr")
+RANKING_METRICS = (f"recall@{AT}", f"ndcg@{AT}", f"hits@{AT}", "filtered_mrr")  # of all targets of each source
+SELECTED_BY = (*PAIR_METRICS, *RANKING_METRICS, "loss", "last")  # what may choose a model, or its epoch
 entitle({f"ndcg@{AT}": f"NDCG@{AT}", "filtered_mrr": "filtered MRR"})
 BLOCK_SCORES = 8_000_000  # scores of sources with all targets that are held at once
 
@@ -72,9 +75,8 @@ class LinkTally:
         if len(self.logits):
             found = pair_scores(self.logits.numpy(), self.labels.numpy(), self.sources.numpy())
         if len(self.lists):
-            names = (f"recall@{AT}", f"ndcg@{AT}", f"hits@{AT}")
-            found |= {name: _mean(column.tolist()) for name, column in zip(names, self.lists.T, strict=True)}
-            found["filtered_mrr"] = _mean(self.reciprocal.tolist())
+            columns = [*self.lists.T, self.reciprocal]
+            found |= {name: _mean(column.tolist()) for name, column in zip(RANKING_METRICS, columns, strict=True)}
         return found
 
 

@@ -10,6 +10,7 @@ from fastgtn.config import read_values, toml
 from fastgtn.config.tuned_configs import model_values
 from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.options import JOINED, encoder_config
+from fastgtn.links.metrics import SELECTED_BY
 from fastgtn.links.negatives import NegativeKind
 from fastgtn.links.task import SplitBy
 from fastgtn.options import Values, merged
@@ -83,16 +84,27 @@ class LinkSettings:
             values = merged(values, layer)
         return LinkSettings.of(values)
 
+    @property
+    def select_by(self) -> str:
+        """The validation metric that chooses; "auto" for that of the task."""
+        return str(_section(self.values, "fit").get("select_by", "auto"))
+
     def check(self) -> None:
         """Refuse keys that the model does not have, before anything is trained."""
+        if self.select_by not in ("auto", *SELECTED_BY):
+            raise InputError(
+                f'no metric "{self.select_by}" for links; {nearest(self.select_by, ("auto", *SELECTED_BY))}'
+            )
         if self.model != JOINED:
             encoder_config(self.model, self.values, seed=self.seed)
             return
-        wrong = [key for key in toml.flat(self.values) if key != "fit.runs"]
+        wrong = [key for key in toml.flat(self.values) if key not in ("fit.runs", "fit.select_by")]
         if wrong:
             raise InputError(
                 f"the joined meta-path model has no key {wrong[0]}: choose an encoder with --model, such as fast_gtn."
             )
+        if self.select_by in ("loss", "last"):
+            raise InputError(f'fit.select_by = "{self.select_by}" needs epochs, which joined meta-paths do not have.')
 
     def nested(self) -> Values:
         """The settings as nested values, from which :meth:`of` makes the same settings again."""

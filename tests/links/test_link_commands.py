@@ -169,6 +169,17 @@ def test_a_config_file_with_a_link_section_is_trained(folder: Path, tmp_path: Pa
     assert answer["runs"][0]["negatives"] == "degree"
 
 
+@pytest.mark.parametrize("model", ["joined_paths", "gcn"])
+def test_the_metric_that_chooses_can_be_set(folder: Path, tmp_path: Path, model: str) -> None:
+    words = ["train", "--graph", str(folder / "shop.npz"), "--task", "link", "--link", "buys", "--json"]
+    words += [] if model == "joined_paths" else ["--model", model, "--set", "model.hidden=4", "--set", "fit.epochs=2"]
+    for metric in ("average_precision", "recall@20"):
+        out = tmp_path / metric.replace("@", "")
+        found = json.loads(run(*words, "--set", f"fit.select_by={metric}", "--out", str(out)))["runs"][0]
+        assert found["learned"]["metric"] == metric
+        assert load_links(out).score == found["val"][metric]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -176,6 +187,8 @@ def test_a_config_file_with_a_link_section_is_trained(folder: Path, tmp_path: Pa
         ({"link": {"longest": 9}}, "link.longest must be"),
         ({"link": {"split": "tim"}}, 'no split "tim"; did you mean "time"'),
         ({"fit": {"epochs": 3}}, "the joined meta-path model has no key fit.epochs"),
+        ({"fit": {"select_by": "ndcg"}}, 'no metric "ndcg" for links; did you mean "ndcg@20"'),
+        ({"fit": {"select_by": "last"}}, "needs epochs, which joined meta-paths do not have"),
         ({"model": {"name": "fastgtn"}}, 'no model "fastgtn"'),
         ({"link": 3}, "link must be a section with keys, but got link = 3"),
         ({"model": [1]}, "model must be a section"),

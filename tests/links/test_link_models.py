@@ -11,6 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch_geometric.data import HeteroData
+from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, TransE
 from typer.testing import CliRunner
 
 from fastgtn.cli import app
@@ -29,6 +30,7 @@ from fastgtn.links.joined.supervision import describe
 from fastgtn.links.metrics import LinkTally, average_precision, first_link_rank, rank_all, roc_auc
 from fastgtn.links.negatives import Negatives
 from fastgtn.links.rivals import RIVALS
+from fastgtn.links.rivals.knowledge import all_tails
 from fastgtn.links.task import Pairs
 from fastgtn.relations import Relation, RelationStack
 from fastgtn.training.team import exchange
@@ -229,6 +231,13 @@ def test_rivals_score_pairs_as_they_score_rows(result: LinkResult, name: str) ->
     rows = rival.rows(np.arange(result.task.num_sources), "test")
     np.testing.assert_allclose(rival.pairs(pairs, "test"), rows[pairs.source, pairs.target])
     assert 0 <= rival.evaluate(result.task, "val")["recall@20"] <= 1
+
+
+@pytest.mark.parametrize("kind", [TransE, DistMult, ComplEx])
+def test_embeddings_score_all_tails_as_they_score_triples(kind: type[KGEModel]) -> None:
+    model, heads, tails = kind(30, 3, hidden_channels=8), torch.arange(5), torch.arange(12, 30)
+    triples = [model(heads, torch.full_like(heads, 2), torch.full_like(heads, int(tail))) for tail in tails]
+    torch.testing.assert_close(all_tails(model, heads, 2, tails), torch.stack(triples, 1))
 
 
 def test_a_saved_model_answers_the_same(result: LinkResult, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.joined.supervision import held_out, held_out_parts
 from fastgtn.links.learned.graphs import LinkGraphs
 from fastgtn.links.learned.options import encoder_config
-from fastgtn.links.negatives import Negatives
+from fastgtn.links.negatives import NegativeKind, Negatives
 from fastgtn.relations import Relation
 
 
@@ -66,6 +66,15 @@ def test_results_say_when_given_pairs_or_new_nodes_limit_the_scores(graph: Heter
     (note,) = fit_links(cold, longest=2).notes()
     assert "no chosen meta-path leads through features" in note
     assert fit_links(cold, longest=2).facts()["notes"] == [note]
+
+
+@pytest.mark.parametrize(("kind", "metric"), [("uniform", "ndcg@20"), ("degree", "ndcg@20"), ("two_hop", "roc_auc")])
+def test_the_ranking_chooses_unless_links_are_compared_with_near_nodes(
+    graph: HeteroData, kind: NegativeKind, metric: str
+) -> None:
+    drawn = LinkTask.from_graph(graph, "buys", negatives=kind)
+    given = LinkTask.from_pairs(drawn.test_graph, "buys", test=drawn.test, negatives=kind)
+    assert (drawn.select_by, given.select_by) == (metric, metric)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "degree", "two_hop"])

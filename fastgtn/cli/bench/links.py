@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def links_command(
     graph: Annotated[
         str | None,
-        typer.Option(help="A graph archive, or a name of the data folder. Default: the four graphs of the docs."),
+        typer.Option(help="A graph archive, or a name of the data folder. Default: those of the docs."),
     ] = None,
     link: LinkRelation = None,
     negatives: LinkNegatives = None,

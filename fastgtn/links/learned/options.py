@@ -12,6 +12,7 @@ from fastgtn.config.tuned_configs import model_values
 from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.decoders import DecoderKind
 from fastgtn.links.learned.model import LinkPredictor
+from fastgtn.links.metrics import RANKING_METRICS
 from fastgtn.nn.backbone_options import BackboneOptions
 from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.options import Choice, Section, Values, merged
@@ -66,6 +67,8 @@ def encoder_config(model: str, values: Values, *, seed: int = 0) -> tuple[Config
     defaults = _defaults_of(options_by_name()[named["model"]["name"]])
     given = merged(dict(values), {"model": section, "fit": {"seed": seed}})
     given["model"] = section
+    if given["fit"].get("select_by") in RANKING_METRICS:  # the task ranks all targets; no other task has these metrics
+        given["fit"]["select_by"] = "auto"
     return Config.of(merged(defaults, named), given), options
 
 

@@ -148,6 +148,7 @@ def fit_encoders(
         watch: A function that is called with the state after every epoch.
     """
     config, options = encoder_config(model, settings or {}, seed=seed)
+    task = task.selecting(str((settings or {}).get("fit", {}).get("select_by", "auto")))
     config, screening, start = settle(task, config, longest=longest, seed=seed)
     graphs = LinkGraphs.of(task, config)
     state = train_encoders(graphs, config, options, start, resume=resume, watch=watch, team=team)

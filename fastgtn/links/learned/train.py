@@ -20,7 +20,7 @@ from fastgtn.links.learned.graphs import LinkGraphs
 from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.links.learned.options import LinkModelOptions
 from fastgtn.links.learned.passes import LinkBatches, LinkPasses, WholeLinks
-from fastgtn.links.metrics import rank_all
+from fastgtn.links.metrics import RANKING_METRICS, SELECTED_BY, rank_all
 from fastgtn.links.task import LinkTask
 from fastgtn.nn.classifier import Predictor
 from fastgtn.nn.meta_path.options import MetaPathOptions
@@ -29,8 +29,6 @@ from fastgtn.training.device import chosen_device
 from fastgtn.training.loop import State, Trainer
 from fastgtn.training.prepare.settle import UNIFORM_CHANNELS, UNIFORM_LENGTH
 from fastgtn.training.team import ALONE, Team
-
-METRICS = ("roc_auc", "average_precision", "mrr", "loss", "last")
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class LinkTrainer(Trainer):
         assert isinstance(passes, LinkPasses)
         assert isinstance(task, LinkTask)
         assert isinstance(model, LinkPredictor)
-        if task.select_by == "roc_auc" or not can_rank(task, "val"):
+        if not task.chooses_by_ranking or not can_rank(task, "val"):
             return loss, scores
         assert passes.vectors is not None
         rows = rows_of(model, *passes.vectors, passes.popularity)
@@ -86,12 +84,12 @@ def rows_of(model: LinkPredictor, z: Tensor, y: Tensor, popularity: Tensor) -> C
 def link_metric(task: LinkTask, select_by: str) -> str:
     """The validation metric that chooses the epoch; ROC-AUC where the ranking of all targets is too large."""
     if select_by == "auto":
-        return task.select_by if can_rank(task, "val") else "roc_auc"
-    if select_by not in METRICS:
+        select_by = task.select_by
+    if select_by not in SELECTED_BY:
         raise InputError(
-            f'fit.select_by = "{select_by}" does not apply to links: use "auto" or one of {", ".join(METRICS)}.'
+            f'fit.select_by = "{select_by}" does not apply to links: use "auto" or one of {", ".join(SELECTED_BY)}.'
         )
-    return select_by
+    return "roc_auc" if select_by in RANKING_METRICS and not can_rank(task, "val") else select_by
 
 
 def screened_start(described: Described, screening: LinkScreening, *, most: int) -> Start:

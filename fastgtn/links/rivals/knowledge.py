@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, TransE
 
@@ -39,15 +39,11 @@ def _trained(task: LinkTask, seed: int, kind: type[KGEModel]) -> Scorer:
     head, tail = union.edge_index
     first, second = union.starts[task.relation.source], union.starts[task.relation.target]
 
-    def score(source: Tensor, target: Tensor) -> Tensor:
-        relation = torch.full_like(source, union.target_kind)
-        values: Tensor = model(source + first, relation, target + second)
-        return values
-
     @torch.no_grad()
     def rows(sources: Array, stage: Stage) -> Array:  # noqa: ARG001
-        targets = torch.arange(task.num_targets)
-        return np.stack([score(torch.full_like(targets, int(s)), targets).numpy() for s in sources])
+        tails = torch.arange(second, second + task.num_targets)
+        scores: Array = all_tails(model, torch.from_numpy(sources) + first, union.target_kind, tails).numpy()
+        return scores
 
     scorer = Scorer(rows)
     best, weights, waited = -1.0, deepcopy(model.state_dict()), 0
@@ -66,3 +62,20 @@ def _trained(task: LinkTask, seed: int, kind: type[KGEModel]) -> Scorer:
             break
     model.load_state_dict(weights)
     return scorer
+
+
+def all_tails(model: KGEModel, heads: Tensor, kind: int, tails: Tensor) -> Tensor:
+    """Scores of some heads with some tails in one relation, [heads, tails], as the model scores single triples."""
+    head, tail, relation = model.node_emb(heads), model.node_emb(tails), model.rel_emb.weight[kind]
+    if isinstance(model, TransE):
+        norm = model.p_norm
+        return -torch.cdist(F.normalize(head, p=norm, dim=-1) + relation, F.normalize(tail, p=norm, dim=-1), p=norm)
+    if isinstance(model, ComplEx):
+        head_im, tail_im, relation_im = (
+            model.node_emb_im(heads),
+            model.node_emb_im(tails),
+            model.rel_emb_im.weight[kind],
+        )
+        real = (head * relation - head_im * relation_im) @ tail.T
+        return real + (head_im * relation + head * relation_im) @ tail_im.T
+    return (head * relation) @ tail.T

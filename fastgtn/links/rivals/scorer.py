@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fastgtn.links.edges import Array, both_directions
 from fastgtn.links.fit import can_rank, full_ranking
-from fastgtn.links.metrics import pair_scores, roc_auc
+from fastgtn.links.metrics import pair_scores
 from fastgtn.links.task import LinkTask, Pairs, Stage
 from fastgtn.links.verdict import chosen_by
 
@@ -39,9 +39,9 @@ class Scorer:
 
     def choice(self, task: LinkTask) -> float:
         """The validation score that chooses the model, and nothing else."""
-        if task.select_by != "roc_auc" and can_rank(task, "val"):
+        if task.chooses_by_ranking and can_rank(task, "val"):
             return chosen_by(task, full_ranking(task, lambda sources: self.rows(sources, "val"), "val"))
-        return roc_auc(self.pairs(task.val, "val"), task.val.labels)
+        return chosen_by(task, pair_scores(self.pairs(task.val, "val"), task.val.labels, task.val.source))
 
     def evaluate(self, task: LinkTask, stage: Stage) -> dict[str, float]:
         """The metrics of the pairs and of the full ranking, in which known links are left out."""

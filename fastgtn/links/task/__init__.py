@@ -3,6 +3,6 @@
 from fastgtn.links.task.pairs import Pairs
 from fastgtn.links.task.splits import SplitBy
 from fastgtn.links.task.stored import task_of_archive
-from fastgtn.links.task.task import LinkTask, SelectBy, Stage
+from fastgtn.links.task.task import LinkTask, Stage
 
-__all__ = ["LinkTask", "Pairs", "SelectBy", "SplitBy", "Stage", "task_of_archive"]
+__all__ = ["LinkTask", "Pairs", "SplitBy", "Stage", "task_of_archive"]

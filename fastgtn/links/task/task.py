@@ -13,13 +13,12 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from fastgtn.links.edges import Array, find_relation, hidden_from, known_before
-from fastgtn.links.metrics import LinkTally
+from fastgtn.links.metrics import PAIR_METRICS, RANKING_METRICS, LinkTally
 from fastgtn.links.negatives import NegativeKind
 from fastgtn.links.task.pairs import Pairs, with_negatives
 from fastgtn.links.task.splits import SplitBy, distinct_links, drawn_apart, split_links, times_of
 from fastgtn.relations import Relation
 
-SelectBy = Literal["roc_auc", "ndcg@20"]
 Stage = Literal["val", "test", "use"]  # which links are known: those of training, of validation too, or all
 
 
@@ -41,8 +40,8 @@ class LinkTask:
         test: Links and other pairs that are scored once.
         negatives: How pairs that are not links are drawn.
         seed: Draws the splits and the negatives.
-        select_by: The validation metric that chooses a model: "roc_auc" of the pairs, or "ndcg@20" of the ranking of
-            all targets, which is what recommending needs.
+        select_by: The validation metric that chooses a model: by default "ndcg@20" of the ranking of all targets, which
+            is what recommending needs, or "roc_auc" of the pairs if links are compared with nodes at two hops.
     """
 
     graph: HeteroData
@@ -53,7 +52,7 @@ class LinkTask:
     test: Pairs
     negatives: NegativeKind = "uniform"
     seed: int = 0
-    select_by: SelectBy = "roc_auc"
+    select_by: str = "roc_auc"
     whole: HeteroData | None = None
     is_timed: bool = False
     has_given_test: bool = False
@@ -104,7 +103,7 @@ class LinkTask:
             test=with_negatives(graph, found, test_links, links, kind=negatives, seed=seed + 1),
             negatives=negatives,
             seed=seed,
-            select_by="roc_auc" if negatives == "two_hop" else "ndcg@20",
+            select_by=_select_by(negatives),
             whole=graph,
             is_timed=by == "time",
         )
@@ -134,6 +133,7 @@ class LinkTask:
             test=test,
             negatives=negatives,
             seed=seed,
+            select_by=_select_by(negatives),
             has_given_test=True,
         )
 
@@ -166,6 +166,15 @@ class LinkTask:
     def has_features(self) -> bool:
         """Whether the nodes of one end have features."""
         return any("x" in self.graph[kind] for kind in (self.relation.source, self.relation.target))
+
+    def selecting(self, metric: str) -> LinkTask:
+        """The same task, with another metric that chooses; "auto", "loss" and "last" leave it as it is."""
+        return replace(self, select_by=metric) if metric in (*PAIR_METRICS, *RANKING_METRICS) else self
+
+    @property
+    def chooses_by_ranking(self) -> bool:
+        """Whether models are chosen by how well they rank all targets of a source."""
+        return self.select_by in RANKING_METRICS
 
     @property
     def selection_metric(self) -> str:
@@ -209,3 +218,8 @@ class LinkTask:
     def tally(self, logits: Tensor, labels: Tensor, *, each_epoch: str | None = None) -> LinkTally:  # noqa: ARG002
         """What the metrics of pairs need; tallies of batches and processes can be added."""
         return LinkTally.of_pairs(logits, labels[:, 0], labels[:, 1])
+
+
+def _select_by(negatives: NegativeKind) -> str:
+    """How well all targets are ranked; where a link is compared only with near pairs, how well these are told apart."""
+    return "roc_auc" if negatives == "two_hop" else "ndcg@20"
