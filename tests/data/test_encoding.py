@@ -136,8 +136,10 @@ def test_dates_in_other_formats(tmp_path: Path) -> None:
         assert all(torch.equal(made[name], iso[name]) for name in made)
     with pytest.raises(InputError, match='holds numbers; state how to read them as dates: format = "unix"'):
         build(tmp_path, '{ c = "date" }', ["20240531"])
-    with pytest.raises(InputError, match="must be dates such as 2024-05-31"):
+    with pytest.raises(InputError, match=r"must be dates such as 2024-05-31 .*, but holds 'yesterday'\. .*format"):
         build(tmp_path, '{ c = "date" }', ["yesterday"])
+    with pytest.raises(InputError, match=r"""has the format "%d\.%m\.%Y", but holds '2024-05-31'\."""):
+        build(tmp_path, '{ c = { kind = "date", format = "%d.%m.%Y" } }', ["2024-05-31"])
 
 
 def test_unknown_values_are_zeros_and_counted(tmp_path: Path) -> None:

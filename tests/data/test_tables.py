@@ -242,7 +242,10 @@ def test_mixed_id_types_are_named_and_can_be_converted(tmp_path: Path) -> None:
 BAD_TABLES = {
     "missing column": ({"users": USERS.replace("age", "years")}, 'has no column "age"; valid names are: id, '),
     "near column": ({"users": USERS.replace("town", "twon")}, 'no column "town"; did you mean "twon"'),
-    "unknown id": ({"visits": VISITS + "11,s1,1\n"}, r"1 ids that are not in \"user\", such as .?'?11'? in row 4"),
+    "unknown id": (
+        {"visits": VISITS + "11,s1,1\n"},
+        r"not in \"user\" in 1 of 4 rows, such as '11' in row 4",
+    ),
     "unknown text id": ({"visits": VISITS + "x,s1,1\n"}, "'x' in row 4, which is not an id of \"user\""),
     "duplicate id": ({"users": USERS + "9,1,Rome,a,test\n"}, "1 duplicate ids, such as 9; keep one row per node"),
     "missing id": ({"users": USERS + ",1,Rome,a,test\n"}, "empty in 1 of 5 rows; every row needs an id"),
@@ -253,7 +256,11 @@ BAD_TABLES = {
     "no number": ({"users": USERS.replace("30", "").replace("50", "").replace("40", "")}, "has no value in any row"),
     "text for a number": (
         {"users": USERS.replace("30", "old"), "graph": GRAPH.replace('["age", "town"]', '{ age = "number" }')},
-        "holds text, not numbers",
+        "holds text, not numbers, such as 'old'.$",
+    ),
+    "comma for a point": (
+        {"users": USERS.replace("30", '"3,5"'), "graph": GRAPH.replace('["age", "town"]', '{ age = "number" }')},
+        r"such as '3,5'\. Write decimal commas as points",
     ),
     "weight": ({"visits": VISITS + "9,s1,-1\n"}, "1 weights that are not positive"),
     "weight missing": ({"visits": VISITS + "9,s1,\n"}, "1 empty or NaN"),
@@ -353,6 +360,23 @@ def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "shops.csv").write_bytes("id\nKöln\n".encode("latin1"))
     with pytest.raises(InputError, match=r"shops\.csv cannot be read .*(unicode|utf-8)"):
         tables.build(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1,50", "n/a", "1.234,5"], r'numbers with a decimal comma, such as "1,50"\. .*replace\(price'),
+        (["31.05.2024", "", "1.6.2024 12:30"], r'dates such as "31\.05\.2024": .*"n" = .*format = "%d\.%m\.%Y"'),
+        (["2024/5/31"], r'format = "%Y/%m/%d"'),
+    ],
+)
+def test_numbers_and_dates_in_other_notations_are_named(tmp_path: Path, values: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        features(tmp_path, "n", '["n"]', values)
+
+
+def test_versions_and_pairs_of_numbers_are_categories(tmp_path: Path) -> None:
+    assert features(tmp_path, "n", '["n"]', ["1.2.3", "1.2.4", "2,5,7"])[0].size(1) == 3
 
 
 def test_a_column_of_names_is_not_a_feature(tmp_path: Path) -> None:

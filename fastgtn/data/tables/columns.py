@@ -1,5 +1,6 @@
 """Columns of tables as numbers: distinct values, words and list items, counted without a loop over rows."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # 007 and 1.0 are names, not numbers
 NOT_A_WORD = r"[^\p{L}\p{N}]+"
 WORD = r"[\p{L}\p{N}]+"
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+DECIMAL_COMMA = r"^[+-]?\d+(\.\d{3})*,\d+$"
+COMMA_HINT = "Write decimal commas as points, for example with sql: SELECT replace(price, ',', '.') AS price, …"
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "nil", "?", "-", "--", "#n/a", "<na>")
 
 
@@ -53,7 +56,9 @@ def numbers_or_nan(column: pa.ChunkedArray, what: str) -> Array:
         column = without_missing_words(column)
         wrong = column.filter(pc.invert(pc.match_substring_regex(column, NUMBER)).fill_null(False))
         if len(wrong):
-            raise InputError(f"{what} holds text, not numbers, such as {wrong[0].as_py()!r}.")
+            first = wrong[0].as_py()
+            hint = f" {COMMA_HINT}" if re.search(DECIMAL_COMMA, first) else ""
+            raise InputError(f"{what} holds text, not numbers, such as {first!r}.{hint}")
     values: Array = np.asarray(column.cast(pa.float64()).combine_chunks().fill_null(np.nan))
     infinite = int(np.isinf(values).sum())
     if infinite:
@@ -74,6 +79,12 @@ def looks_like_numbers(column: pa.ChunkedArray) -> bool:
     if not len(seen) or len(seen) == len(column) - column.null_count:
         return False
     return bool(pc.all(pc.match_substring_regex(seen, NUMBER)).as_py())
+
+
+def have_decimal_commas(column: pa.ChunkedArray) -> bool:
+    """Whether all texts are numbers with a decimal comma, such as 12,50."""
+    seen = without_missing_words(column).drop_null()
+    return bool(len(seen)) and bool(pc.all(pc.match_substring_regex(seen, DECIMAL_COMMA)).as_py())
 
 
 def codes(column: pa.ChunkedArray) -> tuple[Array, list[str]]:

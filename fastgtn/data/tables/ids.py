@@ -49,8 +49,8 @@ class NodeIds:
         if found.null_count:
             row = int(np.flatnonzero(np.asarray(found.is_null()))[0])
             raise InputError(
-                f'{what} has {found.null_count} ids that are not in "{self.node_type}", such as '
-                f"{column[row].as_py()!r} in row {row + 1}; add these nodes or leave out the rows."
+                f'{what} names nodes that are not in "{self.node_type}" in {found.null_count} of {len(column)} rows, '
+                f"such as {column[row].as_py()!r} in row {row + 1}; add these nodes or leave out the rows."
             )
         return np.asarray(found.combine_chunks()).astype(np.int64)
 

@@ -1,5 +1,6 @@
 """Dates and times: how long ago, the year, and the month, weekday and hour as points on a circle."""
 
+import re
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from fastgtn.errors import InputError
 from fastgtn.options import Section
 
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?$"
+OTHER_DATE = r"^(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})(\D.*)?$"
 UNIX = {"unix": 1.0, "unix_ms": 1e-3}  # formats of numbers: seconds or milliseconds since 1970
 DAY = 86400.0
 YEAR = 365.25 * DAY
@@ -76,6 +78,15 @@ def looks_like_dates(column: pa.ChunkedArray) -> bool:
     return bool(len(matches)) and bool(pc.all(matches).as_py())
 
 
+def format_hint(column: pa.ChunkedArray) -> str | None:
+    """The format that dates such as 31.05.2024 probably have; None if the texts are no such dates."""
+    seen = without_missing_words(column).drop_null()
+    if not len(seen) or not pc.all(pc.match_substring_regex(seen, OTHER_DATE)).as_py():
+        return None
+    sign = re.findall(r"[./-]", first := seen[0].as_py())[0]
+    return sign.join(("%Y", "%m", "%d") if first[:4].isdigit() else ("%d", "%m", "%Y"))
+
+
 def seconds_of(column: pa.ChunkedArray, date_format: str | None, what: str) -> Array:
     """Seconds since 1970 as float64, NaN for a missing date."""
     if is_list(column):
@@ -98,9 +109,13 @@ def seconds_of(column: pa.ChunkedArray, date_format: str | None, what: str) -> A
         else:
             stamps = pc.strptime(texts, format=date_format, unit="us")
     except pa.ArrowInvalid as error:
+        found = re.search(r"'.*'", str(error), re.DOTALL)  # the first text that is no date
+        held = f"holds {found[0]}" if found else "holds other text"
+        if date_format is not None:
+            raise InputError(f'{what} has the format "{date_format}", but {held}.') from None
         raise InputError(
-            f"{what} must be dates such as 2024-05-31 or 2024-05-31 12:30, or have a format "
-            f'({{ kind = "date", format = "%d.%m.%Y" }}): {error}'
+            f"{what} must be dates such as 2024-05-31 or 2024-05-31 12:30, but {held}. Correct it, or state another "
+            'format, as in { kind = "date", format = "%d.%m.%Y" }.'
         ) from None
     seconds = np.asarray(stamps.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan))
     return seconds / 1e6

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from fastgtn.data.tables import columns as table_columns
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import FeatureKind
-from fastgtn.data.tables.encoders.date import looks_like_dates
+from fastgtn.data.tables.encoders.date import format_hint, looks_like_dates
 from fastgtn.errors import InputError
 
 TEXT_FROM_WORDS = 3.0  # on average per value; fewer are a category
@@ -30,7 +30,7 @@ def infer_kind(name: str, column: pa.ChunkedArray, what: str) -> tuple[FeatureKi
             return "vector", "lists of numbers"
         return "list", "lists of texts"
     if table_columns.is_text(column):
-        return _kind_of_text(column, what)
+        return _kind_of_text(name, column, what)
     return _kind_of_numbers(name, column)
 
 
@@ -73,11 +73,12 @@ def _without_tail(values: Array, counts: Array) -> tuple[Array, Array]:
     return values[:last], counts[:last]
 
 
-def _kind_of_text(column: pa.ChunkedArray, what: str) -> tuple[FeatureKind, str]:
+def _kind_of_text(name: str, column: pa.ChunkedArray, what: str) -> tuple[FeatureKind, str]:
     if table_columns.looks_like_numbers(column):
         return "number", "numbers, and words for a missing value"
     if looks_like_dates(column):
         return "date", "texts such as 2024-05-31"
+    _refuse_other_notations(name, column, what)
     words = pc.mean(pc.count_substring_regex(column, table_columns.WORD)).as_py() or 0
     distinct = pc.count_distinct(column, mode="only_valid").as_py()
     if words > TEXT_FROM_WORDS and not (distinct <= FEW_TEXTS and distinct * FEW_CODES <= len(column)):
@@ -88,3 +89,15 @@ def _kind_of_text(column: pa.ChunkedArray, what: str) -> tuple[FeatureKind, str]
             'Leave it out, or state its kind: features = { column = "category" } or "text".'
         )
     return "category", f"text, {distinct} values"
+
+
+def _refuse_other_notations(name: str, column: pa.ChunkedArray, what: str) -> None:
+    """Numbers and dates in a notation that must be stated: as categories, their order would be lost."""
+    first = next((value for value in column.drop_null().slice(0, 1).to_pylist()), "")
+    if table_columns.have_decimal_commas(column):
+        raise InputError(f'{what} holds numbers with a decimal comma, such as "{first}". {table_columns.COMMA_HINT}')
+    if date_format := format_hint(column):
+        raise InputError(
+            f'{what} holds dates such as "{first}": state their format, as in features = '
+            f'{{ "{name}" = {{ kind = "date", format = "{date_format}" }} }}, or the kind "category".'
+        )
