@@ -9,7 +9,7 @@ import numpy as np
 from fastgtn.bench import paper
 from fastgtn.bench.cells import Cell, Plan, dataset_name, plan, reasons
 from fastgtn.bench.nodes import main_metric
-from fastgtn.bench.table import Report, Table, bold_best, spread
+from fastgtn.bench.table import Report, Table, bold_best, meaning, spread
 from fastgtn.data.metrics import Metric
 from fastgtn.nn.non_local import NON_LOCAL
 
@@ -36,11 +36,11 @@ def ablation_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]
     place = {(cell.dataset, cell.model): cell for cell in cells}
     attention = {d: non_local_attention(place[d, "fast_gtn_non_local"]) for d in datasets}
     metric = main_metric(cells)
-    identity = [[dataset_name(d), *_pair(place, d, ("gtn", paper.NO_IDENTITY), metric)] for d in datasets]
+    identity = [[dataset_name(d), *_pair(place, d, ("gtn", paper.NO_IDENTITY), metric, len(seeds))] for d in datasets]
     non_local = [
         [
             dataset_name(d),
-            *_pair(place, d, ("fast_gtn", "fast_gtn_non_local"), metric),
+            *_pair(place, d, ("fast_gtn", "fast_gtn_non_local"), metric, len(seeds)),
             _weights(attention[d]),
             _weights([list(paper.NON_LOCAL_ATTENTION[d])] if d in paper.NON_LOCAL_ATTENTION else []),
         ]
@@ -52,8 +52,7 @@ def ablation_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]
         Table("Non-local operations", ["dataset", "without", "with", ours, theirs], non_local),
     ]
     notes = [
-        f"Test scores in points, mean ± sample standard deviation of {len(seeds)} seeds. "
-        "The paper's number follows the slash.",
+        f"{meaning(seeds)}. The paper's number follows the slash.",
         "Both models of a pair have the same config, unless a model has a separate tuned config. Attention is the "
         "mean over channels and seeds, hops are in the order of their application, and a semicolon separates layers.",
     ]
@@ -78,10 +77,12 @@ def non_local_attention(cell: Cell) -> list[list[float]]:
     return [np.mean(one, axis=0).tolist() for one in zip(*layers, strict=True)]
 
 
-def _pair(place: dict[tuple[str, str], Cell], dataset: str, models: tuple[str, str], metric: Metric) -> list[str]:
+def _pair(
+    place: dict[tuple[str, str], Cell], dataset: str, models: tuple[str, str], metric: Metric, seeds: int
+) -> list[str]:
     tests = [place[dataset, model].test(metric.name) for model in models]
     means = [None if test is None else metric.goodness(test["mean"]) for test in tests]
-    texts = bold_best([spread(test) for test in tests], means)
+    texts = bold_best([spread(test, seeds=seeds) for test in tests], means)
     numbers = [paper.MICRO_F1.get((dataset, model)) for model in models]
     return [t if n is None else f"{t} / {n:.2f}" for t, n in zip(texts, numbers, strict=True)]
 

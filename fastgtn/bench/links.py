@@ -103,7 +103,8 @@ def _table(name: str, cells: Sequence[LinkCell]) -> Table:
     columns = []
     for metric in shown:
         found = [cell.spread(metric) for cell in cells]
-        columns.append(bold_best([spread(one, 1) for one in found], [one["mean"] for one in found]))
+        texts = [spread(one, 1, seeds=len(cell.scores)) for one, cell in zip(found, cells, strict=True)]
+        columns.append(bold_best(texts, [one["mean"] for one in found]))
     rows = [
         [cell.title, *(column[number] for column in columns), f"{cell.seconds:.0f} s"]
         for number, cell in enumerate(cells)

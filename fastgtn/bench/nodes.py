@@ -10,7 +10,7 @@ from scipy import stats
 from fastgtn.bench import paper
 from fastgtn.bench.cells import Cell, dataset_name, reasons
 from fastgtn.bench.paper import title_of
-from fastgtn.bench.table import Report, Table, bold_best, spread
+from fastgtn.bench.table import Report, Table, bold_best, meaning, spread
 from fastgtn.data import metrics
 
 
@@ -21,10 +21,10 @@ def nodes_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -
     tables = [_scores(cells, metrics.named(name)) for name in shown]
     if compared:
         tables.append(_comparison(compared))
-    listed = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} … {seeds[-1]}"
+    numbers = {f"{c.dataset}/{c.model}": paper.MICRO_F1.get((c.dataset, c.model)) for c in cells}
+    slash = ", and the paper's number follows the slash" if any(numbers.values()) else ""
     notes = [
-        f"Test scores in points, mean ± sample standard deviation of the seeds {listed}; the best of a dataset is "
-        "bold, and the paper's number follows the slash. Epochs and configs were chosen on validation scores."
+        f"{meaning(seeds)}; the best of a dataset is bold{slash}. Epochs and configs were chosen on validation scores."
     ]
     if any(cell.dataset in paper.HERE for cell in cells):
         notes.append(f"The paper also has {', '.join(paper.ABSENT)}, whose data are not available in the paper's form.")
@@ -32,7 +32,7 @@ def nodes_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -
         "seeds": list(seeds),
         "cells": [cell.to_json() for cell in cells],
         "comparisons": compared,
-        "paper": {f"{c.dataset}/{c.model}": paper.MICRO_F1.get((c.dataset, c.model)) for c in cells},
+        "paper": numbers,
     }
     return Report("Node classification", command, tables, values, notes + reasons(cells))
 
@@ -88,7 +88,8 @@ def _scores(cells: Sequence[Cell], metric: metrics.Metric) -> Table:
         found = [place.get((dataset, model)) for model in models]
         tests = [None if cell is None else cell.test(metric.name) for cell in found]
         means = [None if test is None else metric.goodness(test["mean"]) for test in tests]
-        texts = bold_best([spread(test) for test in tests], means)
+        runs = [0 if cell is None or not cell.summary else len(cell.summary["runs"]) for cell in found]
+        texts = bold_best([spread(test, seeds=n) for test, n in zip(tests, runs, strict=True)], means)
         if metric.name == "micro_f1":
             numbers = [paper.MICRO_F1.get((dataset, model)) for model in models]
             texts = [t if n is None else f"{t} / {n:.2f}" for t, n in zip(texts, numbers, strict=True)]

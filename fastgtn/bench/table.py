@@ -37,9 +37,19 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
 
-def spread(scores: dict[str, float] | None, digits: int = 2) -> str:
-    """Mean ± standard deviation in points."""
-    return "–" if scores is None else f"{100 * scores['mean']:.{digits}f} ± {100 * scores['std']:.{digits}f}"
+def spread(scores: dict[str, float] | None, digits: int = 2, *, seeds: int) -> str:
+    """Mean ± standard deviation in points; one seed has no deviation."""
+    if scores is None:
+        return "–"
+    deviation = f" ± {100 * scores['std']:.{digits}f}" if seeds > 1 else ""
+    return f"{100 * scores['mean']:.{digits}f}{deviation}"
+
+
+def meaning(seeds: Sequence[int]) -> str:
+    """What the scores of a table are."""
+    if len(seeds) == 1:
+        return f"Test scores in points, of seed {seeds[0]}"
+    return f"Test scores in points, mean ± sample standard deviation of the seeds {seeds[0]} … {seeds[-1]}"
 
 
 def bold_best(cells: Sequence[str], values: Sequence[float | None]) -> list[str]:

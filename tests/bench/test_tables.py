@@ -46,6 +46,10 @@ def test_a_table_has_the_numbers_of_the_run_folders(graph_file: Path, tmp_path: 
     assert [row[0] for row in report.tables[0].rows] == ["MLP", "GTN"]
     assert [table.title for table in report.tables[:2]] == ["micro-F1", "macro-F1"]
     assert "| academic" in report.markdown()
+    assert report.notes[0] == (
+        "Test scores in points, mean ± sample standard deviation of the seeds 0 … 1; the best of a dataset is bold. "
+        "Epochs and configs were chosen on validation scores."  # the paper has no number for an own graph
+    )
 
 
 def test_a_finished_cell_is_read_and_a_changed_config_is_another_cell(graph_file: Path, tmp_path: Path) -> None:
@@ -129,7 +133,9 @@ def test_what_cannot_be_run_is_marked_with_its_reason(ring_file: Path, tmp_path:
     missing = plan("ppi", "mlp", runs=1, seed=0, extra=QUICK)
     cells = run_cells([missing, *quick_plans(ring_file, "mlp", runs=1)], tmp_path / "bench", data_dir=tmp_path)
     report = nodes_report(cells, command="", seeds=[0])
-    assert report.tables[0].rows == [["MLP", "– / 40.38", report.tables[0].rows[0][2]]]
+    (score,) = cells[1].scores("micro_f1")
+    assert report.tables[0].rows == [["MLP", "– / 40.38", f"**{100 * score:.2f}**"]]  # one seed has no deviation
+    assert report.notes[0].startswith("Test scores in points, of seed 0; the best of a dataset is bold, and the paper")
     assert any(note.startswith('not run: mlp on ppi: the dataset "ppi" is not in') for note in report.notes)
     assert report.values["cells"][0]["reason"].startswith("the dataset")
 
