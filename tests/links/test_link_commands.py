@@ -54,6 +54,8 @@ def test_a_run_of_encoders_is_evaluated_explained_and_used(folder: Path) -> None
     total = reasons["bias"] + reasons["popularity"] + sum(path["contribution"] for path in reasons["paths"])
     assert total == pytest.approx(reasons["logit"], abs=1e-10)
     assert "US·SI" in run("explain", str(folder / "run"), "--link", "u3", "i7", "--top", "400")
+    with pytest.raises(InputError, match=r"--node is a question about nodes, .* explain one pair with --link"):
+        CliRunner().invoke(app, ["explain", str(folder / "run"), "--node", "u3"], catch_exceptions=False)
     run("predict", str(folder / "run"), "--top", "3", "--out", str(folder / "best.csv"))
     assert len((folder / "best.csv").read_text().splitlines()) == 1 + 60 * 3
 

@@ -81,6 +81,7 @@ def explain_command(
         _refuse_beside_node(of_rankings)
     check_run_folder(run)
     if is_link_run(run):
+        _refuse_for_links({"--node": node, "--class": of_class, "--between-targets": between_targets, **of_rankings})
         from fastgtn.cli.links.use import explain_link_run
 
         explain_link_run(run, pair=link, top=top, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json)
@@ -116,6 +117,14 @@ def _refuse_beside_node(options: Mapping[str, object]) -> None:
     if given := [option for option, value in options.items() if value not in (None, False)]:
         raise InputError(
             f"{given[0]} applies to all nodes and --node to one, so they cannot be combined: give only one of them."
+        )
+
+
+def _refuse_for_links(options: Mapping[str, object]) -> None:
+    if given := [option for option, value in options.items() if value not in (None, False)]:
+        raise InputError(
+            f"{given[0]} is a question about nodes, but this is a link model: explain one pair with --link SOURCE "
+            "TARGET, or rank its meta-paths without this option."
         )
 
 
