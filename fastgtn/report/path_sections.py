@@ -157,7 +157,12 @@ def faithful(run: RunTables) -> Markup | None:
         "section",
         el("h3", "Do they matter?"),
         el("p", lead, class_="lead"),
-        el("div", figure(scatter(effects, metric), "Numbers are ranks by share."), effect_table, class_="columns"),
+        el(
+            "div",
+            figure(scatter(effects, metric), "Numbers are ranks in the table."),
+            effect_table,
+            class_="columns",
+        ),
     )
 
 

@@ -55,7 +55,7 @@ def summary(run: RunTables) -> Markup:
         "section",
         el("h2", run.title, " ", el("small", f"{run.model} on {run.dataset}")),
         el("div", cards, class_="cards"),
-        el("p", f"Scores over {seeds}{spread}. ", _whose(run), class_="caption"),
+        el("p", f"Scores of {seeds}{spread}. ", _whose(run), class_="caption"),
         notes,
         el("dl", facts, class_="facts"),
     )
@@ -130,18 +130,21 @@ def judged(run: RunTables, number: int) -> Markup:
 def _mistakes(run: RunTables, number: int) -> Markup | None:
     is_number = run.kind == "number"
     links = {node.id: f"#{urlencode({'run': number, 'node': node.id})}" for node in run.nodes}
+    has_names = any(m.name not in (None, "", m.id) for m in run.judged.mistakes)
     rows = [
         el(
             "tr",
             el("th", el("a", m.name or m.id, href=links[m.id]) if m.id in links else m.name or m.id, scope="row"),
-            el("td", m.id, class_="dim"),
+            el("td", m.id, class_="dim") if has_names else None,
             el("td", m.predicted),
             el("td", m.truth),
             el("td", f"{m.confidence:.4g}" if is_number else f"{100 * m.confidence:.1f}", class_="num"),
         )
         for m in run.judged.mistakes
     ]
-    return table("", (run.target, "id", "predicted", "is", "error" if is_number else "sure %"), rows) if rows else None
+    ids = ["id"] if has_names else []
+    heads = (run.target, *ids, "predicted", "is", "error" if is_number else "sure %")
+    return table("", heads, rows) if rows else None
 
 
 def look_up(run: RunTables, number: int) -> Markup:

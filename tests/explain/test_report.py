@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -160,6 +161,13 @@ def test_types_that_hang_on_one_type_are_drawn_around_it():
     places = layout(star)
     assert places["t"][0] < places["p"][0] < places["v"][0]
     assert len(set(places.values())) == 4
+
+
+def test_mistakes_show_names_beside_ids_only_where_nodes_have_names(tables):
+    head = '<th scope="col">id</th>'
+    assert head in render_page([tables])
+    nameless = tuple(replace(mistake, name="") for mistake in tables.judged.mistakes)
+    assert head not in render_page([replace(tables, judged=replace(tables.judged, mistakes=nameless))])
 
 
 def test_stored_nodes_begin_with_mistakes_and_their_reasons_add_up(run, tables):
