@@ -62,6 +62,6 @@ def report_command(
         emit_json({"out": str(place), "bytes": size, "runs": first, "plots": [str(path) for path in drawn]})
         return
     stored = sum(len(table.nodes) for table in tables)
-    say("saved", f"{place} · {size / 1e6:.1f} MB · {stored:,} nodes can be looked up")
+    say("saved", f"{place} · {size / 1e3:,.0f} kB · {stored:,} nodes can be looked up")
     if plots is not None:
         say("plots", f"{plots} · {len(drawn)} files")

@@ -72,7 +72,10 @@ def load_labelled(
     """As :func:`load`, for a graph that must have labels and splits."""
     graph, task = load(name_or_path, data_dir=data_dir, seed=seed)
     if task is None:
-        raise InputError(f"{name_or_path} has no labels and splits, which this command needs: add a task to the graph.")
+        raise InputError(
+            f"{name_or_path} has no labels and splits, which this command needs: add a task to the graph (a section "
+            "[task] in its graph.toml), or predict links with --task link."
+        )
     return graph, task
 
 

@@ -68,7 +68,7 @@ def test_nodes_are_named_by_id_or_name_and_keep_their_order(run: Result) -> None
     assert table.equals(run.predict().take([9, 3, 9]))
     with pytest.raises(InputError, match='2 author nodes have the name "Ada 1": give the id'):
         run.predict(nodes=["Ada 1"])
-    with pytest.raises(InputError, match='no author node "a-90"; use an id of the graph'):
+    with pytest.raises(InputError, match='no author node "a-90"; use an id of the graph, such as "a-00"'):
         run.predict(nodes=["a-01", "a-90"])
     with pytest.raises(InputError, match=r'2 of 3 ids are not those of author nodes: "x", "y"$'):
         run.predict(nodes=["x", "a-01", "y"])

@@ -119,7 +119,7 @@ def report_link_run(
         first = facts["paths"][0]["name"] if facts["paths"] else None
         emit_json({"out": str(place), "bytes": size, "runs": [{"run": str(runs[0]), "first": first}], "plots": []})
     else:
-        say("saved", f"{place} · {size / 1e6:.1f} MB · recommendations of up to {shown} sources")
+        say("saved", f"{place} · {size / 1e3:,.0f} kB · recommendations of up to {shown} sources")
 
 
 def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, top: int, as_json: bool) -> None:

@@ -42,7 +42,8 @@ class NodeNames:
             if found is not None:
                 return found
         few = [*self.labels[0], *self.labels[-1]] if len(self.labels[0]) <= FEW_NODES else []
-        hint = nearest(wanted, few) if few and len(few) < 30 else "use an id of the graph (fastgtn predict lists them)."
+        usual = f'use an id of the graph, such as "{self.labels[0][0]}" (fastgtn predict lists them).'
+        hint = nearest(wanted, few) if few and len(few) < 30 else usual
         raise InputError(f'no {self.node_type} node "{wanted}"; {hint}')
 
     def numbers(self, wanted: Sequence[str]) -> Tensor:
