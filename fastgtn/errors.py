@@ -26,6 +26,8 @@ def check_run_folder(path: Path) -> None:
     """Refuse a run folder that does not exist; the message names the most similar folder beside it."""
     if path.is_dir():
         return
+    if path.is_file():
+        raise InputError(f"{path} is a file, not a run folder: give the folder that the training printed.")
     try:
         beside = [folder.name for folder in path.parent.iterdir() if folder.is_dir()]
     except OSError:

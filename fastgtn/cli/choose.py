@@ -79,7 +79,7 @@ def check_names(
 ) -> None:
     """Refuse a mistyped model, dataset or file before torch is imported."""
     from fastgtn.config import toml
-    from fastgtn.data.catalog import locate
+    from fastgtn.data.catalog import locate, refuse_tables
 
     if model is not None:
         check_model(model)
@@ -87,6 +87,8 @@ def check_names(
         check_keys(toml.read(config))
     if dataset is not None:
         locate(dataset, data_dir=data_dir)
+    if graph is not None:
+        refuse_tables(graph)
     if graph is not None and not graph.exists():
         raise InputError(f"no graph archive at {graph}: give a .npz file or a folder of .npy files.")
 

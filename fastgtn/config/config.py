@@ -122,7 +122,7 @@ class Config(Section):
         try:
             return cls(**values)
         except ValidationError as error:
-            raise InputError(_explained(error.errors()[0], values.get("model"))) from None
+            raise InputError(_explained(error.errors(), values.get("model"))) from None
         except TypeError as error:
             raise InputError(f"the config has a key that is not a valid name: {error}") from None
 
@@ -199,22 +199,28 @@ def _model_name(model: Any) -> Any:
     return model.get("name", default) if isinstance(model, dict) else default
 
 
-def _explained(error: ErrorDetails, model: Any) -> str:
+def _explained(errors: list[ErrorDetails], model: Any) -> str:
     """One line for the first mistake, with the full key and the nearest right word."""
-    # a key that is a number or "auto" has one more part: which of the two was tried
-    either = ("constrained-int", "constrained-float", "literal['auto']")
-    names = [str(part) for part in error["loc"] if part not in either]
-    chosen = _model_name(model)
+    error, chosen = errors[0], _model_name(model)
+    names = _names(error)
     key, value = ".".join(names), error["input"]
     if error["type"] == "union_tag_invalid":
         return f"model.name cannot be {_shown(error['ctx']['tag'])}; {nearest(error['ctx']['tag'], options_by_name())}"
     if error["type"] == "extra_forbidden":
         return unknown_key(names, _fields(names[:-1], chosen))
     if error["type"] == "literal_error":
-        options = [word.strip("'") for word in str(error["ctx"]["expected"]).replace(" or ", ", ").split(", ")]
+        same = [other for other in errors if _names(other) == names and other["type"] == "literal_error"]
+        expected = ", ".join(str(other["ctx"]["expected"]).replace(" or ", ", ") for other in same)
+        options = [word.strip("'") for word in expected.split(", ")]
         return f"{key} cannot be {_shown(value)}; {nearest(str(value), options)}"
     message = error["msg"].removeprefix("Value error, ")
     return f"{key} = {_shown(value)}: {message[0].lower()}{message[1:]}." if error["type"] != "value_error" else message
+
+
+def _names(error: ErrorDetails) -> list[str]:
+    """The parts of a key. One that allows several kinds of values has one more part: which of them was tried."""
+    kinds = ("constrained-", "literal[")
+    return [str(part) for part in error["loc"] if not str(part).startswith(kinds)]
 
 
 def _fields(section: list[str], chosen: str) -> list[str]:

@@ -31,6 +31,7 @@ class PaperStatistics:
     test: int
 
 
+TABLES = (".csv", ".tsv", ".gz", ".parquet", ".sqlite", ".db", ".xlsx", ".toml")
 PAPER = {
     "dblp": PaperStatistics(18405, 67496, 334, 4, 800, 400, 2857),  # a typing error: the data have 67946 edges
     "acm": PaperStatistics(8994, 25922, 1902, 3, 600, 300, 2125),
@@ -105,6 +106,7 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
     text, path = str(name_or_path), Path(name_or_path)
     if text == BUILT_IN:
         return None
+    refuse_tables(path)
     if path.suffix == ".npz" or len(path.parts) != 1 or path.is_absolute():
         return path
     found = available(data_dir)
@@ -125,6 +127,15 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
             f'the dataset "{text}" is not in {folder}: {how} (docs/importing.md), or give its folder with --data-dir.'
         )
     raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, {*found, *PAPER, BUILT_IN})} (fastgtn data ls)')
+
+
+def refuse_tables(path: Path) -> None:
+    """A table, or a description of tables, is not yet a graph."""
+    if path.suffix.lower() in TABLES and not path.is_dir():
+        raise InputError(
+            f"{path} is not a graph archive: describe your tables in a graph.toml, and build an archive from it with "
+            '"fastgtn data build graph.toml --out my.npz" (docs/importing.md).'
+        )
 
 
 def available(data_dir: str | Path | None = None) -> dict[str, Path]:

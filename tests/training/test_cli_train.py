@@ -154,6 +154,9 @@ def test_the_demo_ranks_the_planted_path_first(tmp_path: Path) -> None:
         (["bench", "efficiency", "--max-gigabytes", "nan"], "--max-gigabytes is nan"),
         (["evaluate", "nowhere"], "the run folder nowhere does not exist: give the folder that the training printed"),
         (["explain", "runs/imbd"], 'the run folder runs/imbd does not exist: did you mean "runs/imdb"?'),
+        (["explain", "runs/graph.npz"], "runs/graph.npz is a file, not a run folder"),
+        (["train", "--graph", "users.csv"], "users.csv is not a graph archive: describe your tables in a graph.toml"),
+        (["data", "check", "graph.toml"], "graph.toml is not a graph archive: describe your tables in a graph.toml"),
         (["predict", "nowhere", "--out", "p.txt"], ".parquet or .csv"),
         (["predict", "nowhere", "--out", "none/p.csv"], "does not exist"),
     ],
@@ -163,6 +166,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs/imdb").mkdir(parents=True)
+    (tmp_path / "runs/graph.npz").touch()
     monkeypatch.setattr(sys, "argv", ["fastgtn", *words])
     with pytest.raises(SystemExit) as stop:
         main()

@@ -82,6 +82,10 @@ def test_a_graph_beside_the_config_is_found_from_anywhere(tmp_path: Path) -> Non
         ({"model": 3}, "model = 3: input should be a valid dictionary"),
         ({"fit": {"learning_rate": float("nan")}}, "fit.learning_rate = nan"),
         ({"fit": {"select_by": "f1"}}, "fit.select_by cannot be"),
+        (
+            {"model": {"encoder": "deep"}},
+            r'model\.encoder cannot be "deep"; valid names are: auto, linear, relu, scores$',
+        ),
         ({"model": {"name": "gtn", "non_local": {"enabled": True}}}, "non-local operations belong to FastGTN"),
     ],
 )
