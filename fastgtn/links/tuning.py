@@ -23,7 +23,7 @@ from fastgtn.nn.backbone_options import Range, field_ranges
 from fastgtn.options import Choice, Values, merged
 from fastgtn.training.loop import State
 from fastgtn.tuning.output import best_header
-from fastgtn.tuning.space import drawn, including, search_space, start_values, storable
+from fastgtn.tuning.space import CONSISTENCY, drawn, including, search_space, start_values, storable
 from fastgtn.tuning.study import SharedStudy
 from fastgtn.tuning.trials import AfterEpoch, Budget, Outcome, Trials, TuneListener
 
@@ -132,6 +132,7 @@ def link_space(settings: LinkSettings, fixed: Values) -> tuple[dict[str, BaseDis
         config, options = encoder_config(settings.model, settings.values)
         ranges |= field_ranges(LinkModelOptions, "model.")
         start |= {f"model.{key}": value for key, value in options.model_dump().items()} | start_values(config)
-        space = search_space(config, {**known, "fit.epochs": None})  # patience ends a training
+        # patience ends a training, and pairs have no other nodes to agree on
+        space = search_space(config, {**known, "fit.epochs": None, CONSISTENCY: None})
     space |= {key: including(values, start[key]) for key, values in ranges.items() if key not in known}
     return space, {key: storable(start[key]) for key in space}

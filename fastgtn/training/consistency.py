@@ -52,11 +52,16 @@ def nodes_without_labels(inputs: Inputs, task: NodeTask, config: Config) -> Tens
 
 def check_consistency(inputs: Inputs, task: NodeTask, config: Config) -> None:
     """Refuse the term where it cannot be computed."""
+    missing = missing_for_consistency(task, config, is_timed=inputs.is_timed)
+    if config.fit.agreement and missing:
+        raise InputError(f"fit.consistency needs {missing[0]}: set it to 0.")
+
+
+def missing_for_consistency(task: NodeTask, config: Config, *, is_timed: bool) -> list[str]:
+    """What the term needs and does not have; empty where it can be computed."""
     needs = {
         "one class per node": task.kind == "single",
         "training without mini-batches (batch.size = 0)": not config.batch.size,
-        "nodes without as_of": not inputs.is_timed,
+        "nodes without as_of": not is_timed,
     }
-    missing = [need for need, is_met in needs.items() if not is_met]
-    if config.fit.agreement and missing:
-        raise InputError(f"fit.consistency needs {missing[0]}: set it to 0.")
+    return [need for need, is_met in needs.items() if not is_met]

@@ -11,11 +11,13 @@ from torch_geometric.data import HeteroData
 from fastgtn.config import Config, toml
 from fastgtn.data import NodeTask, checksum
 from fastgtn.data.catalog import load_labelled
+from fastgtn.data.moments import all_moments
 from fastgtn.errors import InputError
 from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.options import Values
 from fastgtn.runs.summary import name_of
 from fastgtn.training.build import Inputs
+from fastgtn.training.consistency import missing_for_consistency
 from fastgtn.training.fit import check, train_inputs
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State, selection_metric
@@ -23,7 +25,7 @@ from fastgtn.training.memory import plan_memory
 from fastgtn.training.prepare.decisions import Decisions
 from fastgtn.training.prepare.settle import settle
 from fastgtn.tuning.output import best_config
-from fastgtn.tuning.space import search_space, start_values, storable
+from fastgtn.tuning.space import CONSISTENCY, search_space, start_values, storable
 from fastgtn.tuning.trials import AfterEpoch, Budget, Outcome, Trials, TuneListener
 
 
@@ -46,7 +48,10 @@ def tune(
     budget, listener = budget or Budget(), listener or TuneListener()
     graph, task = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
     start = start_values(config)
-    space = search_space(config, toml.flat(fixed or {}))
+    known = toml.flat(fixed or {})
+    if missing_for_consistency(task, config, is_timed=all_moments(graph) is not None):
+        known = {CONSISTENCY: 0.0} | known
+    space = search_space(config, known)
     search = Search(config, graph, without_test(task))
     if space:
         search.check()

@@ -8,15 +8,20 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from fastgtn.config import Config, toml
 from fastgtn.nn.backbone_options import Range
+from fastgtn.nn.meta_path.options import CONSISTENCIES
 from fastgtn.options import Choice, Numbers
+
+CONSISTENCY = "fit.consistency"
 
 # The paper searches learning rates of 1e-3 … 1e-6, dropout .1 … .8 and 50 … 200 epochs. With at most 200 epochs a
 # rate below 1e-3 hardly changes the weights, so our range starts there. Dropout may also be 0.
+# Trials of GTN and FastGTN decide whether nodes without labels teach, so every other model may choose it, too.
 FIT: dict[str, Range] = {
     "fit.learning_rate": Numbers(1e-3, 5e-2, log=True),
     "fit.weight_decay": Numbers(1e-5, 1e-2, log=True),
     "fit.epochs": Choice((50, 100, 150, 200)),
     "features.normalize": Choice(("none", "row")),
+    CONSISTENCY: Choice(CONSISTENCIES),
 }
 
 

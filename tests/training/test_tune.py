@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from fastgtn.cli import app
 from fastgtn.config import Config, toml
 from fastgtn.config.tuned_configs import models
-from fastgtn.data import archive, load
+from fastgtn.data import NodeTask, archive, load
 from fastgtn.errors import InputError
 from fastgtn.runs import train
 from fastgtn.tuning.search import Search, tune, without_test
@@ -221,6 +221,7 @@ def test_every_model_has_a_space_that_makes_valid_configs() -> None:
         config = Config.of({"model": values})
         space = search_space(config, {"model.dropout": 0.5})
         assert {"fit.learning_rate", "fit.weight_decay"} <= set(space), name
+        assert {0.0, 1.0} <= set(space["fit.consistency"].choices), name  # which trials decide for ours alone
         assert "model.dropout" not in space
         for pick in (0, -1):
             picked = {
@@ -229,6 +230,17 @@ def test_every_model_has_a_space_that_makes_valid_configs() -> None:
             }
             chosen = drawn(picked)
             assert toml.flat(Config.of({"model": values}, chosen).model_dump()).items() >= toml.flat(chosen).items()
+
+
+def test_consistency_is_searched_where_it_can_be_computed(graph_file: Path, tmp_path: Path) -> None:
+    graph, task = archive.read(graph_file)
+    labels = torch.nn.functional.one_hot(task._labels.clamp(min=0), task.num_classes)
+    nodes = {"train": task.train.nodes, "val": task.val.nodes, "test": task.test_nodes}
+    archive.write(tmp_path / "several.npz", graph, NodeTask.from_labels(task.target, "multi", labels, **nodes))
+    for file, is_searched in ((graph_file, True), (tmp_path / "several.npz", False)):
+        config = quick(file, model={"name": "mlp"})
+        found = tune(config, out=tmp_path / file.stem, budget=Budget(1), fixed=FIXED)
+        assert ("fit.consistency" in found["best"]["settings"]) == is_searched
 
 
 def test_mistakes_are_answered_in_one_line(graph_file: Path, tmp_path: Path) -> None:
