@@ -1,6 +1,7 @@
 """The commands in the code blocks of the docs run in the order of the text, on small graphs under the same names."""
 
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -114,6 +115,19 @@ def test_the_commands_run(page: str, place: Path, tmp_path: Path, monkeypatch: p
         invoke(line)
         count += 1
     assert count
+
+
+def test_the_commands_of_the_example_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of examples/own_graph/README.md, whose archives are equal."""
+    example = tmp_path / "examples" / "own_graph"
+    shutil.copytree(ROOT / "examples" / "own_graph", example)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["other_formats.py"])
+    runpy.run_path(str(example / "other_formats.py"), run_name="__main__")
+    for line in commands((example / "README.md").read_text()):
+        invoke(line)
+    assert len({file.read_bytes() for file in tmp_path.glob("shops*.npz")}) == 1
+    assert len(list(tmp_path.glob("shops*.npz"))) == 3
 
 
 def test_no_page_and_no_command_is_left_out() -> None:
