@@ -104,5 +104,5 @@ def _comparison(compared: Sequence[dict[str, Any]]) -> Table:
     for one in compared:
         p_values = ["–" if one[p] is None else f"{one[p]:.3f}" for p in ("p_t_test", "p_wilcoxon")]
         names = [title_of(one["ours"]), title_of(one["baseline"])]
-        rows.append([one["dataset"], *names, f"{100 * one['difference']:+.2f}", *p_values])
+        rows.append([one["dataset"], *names, f"{100 * one['difference']:+z.2f}", *p_values])
     return Table("Our model of the best validation score against the best baseline", header, rows)

@@ -68,7 +68,7 @@ class Reasons:
         parts = [(reason.path.name, reason.contribution, _shown(reason)) for reason in self.reasons]
         parts += [("other paths", self.others, ""), ("the node itself (empty path)", self.empty, "")]
         parts += [("the node's own features (γ)", self.own, ""), ("bias", self.bias, "")]
-        rows = [[name, f"{value:+.3f}", example] for name, value, example in [*parts, ("together", self.logit, "")]]
+        rows = [[name, f"{value:+z.3f}", example] for name, value, example in [*parts, ("together", self.logit, "")]]
         return f"logit of class {self.class_number} at node {self.node}", ["from", "adds", "heaviest instance"], rows
 
 

@@ -191,7 +191,7 @@ def _reasons(reasons: LinkReasons, texts: dict[str, list[str]]) -> list[Markup]:
         for instance in reason.instances[:1]:
             nodes = zip(reason.types, instance.nodes, strict=True)
             through = ": " + " – ".join(texts[t][n] for t, n in nodes)
-        found.append(el("div", f"{reason.contribution:+.2f} {reason.name}{through}"))
+        found.append(el("div", f"{reason.contribution:+z.2f} {reason.name}{through}"))
     return found
 
 

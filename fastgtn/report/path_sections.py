@@ -66,7 +66,7 @@ def _path_table(ranking: Ranking, title: str) -> Markup:
             el("td", bar(r.weight / highest, (r.uniform_share or 0.0) / highest), class_="bars"),
             el("td", f"{100 * r.weight:.1f}", class_="num"),
             el("td", _shown(r.lift, ".1f"), class_="num dim"),
-            el("td", "–" if r.without is None else f"{100 * r.without:+.1f}", class_="num"),
+            el("td", "–" if r.without is None else f"{100 * r.without:+z.1f}", class_="num"),
             el("td", _shown(r.p_value, ".2f"), class_="num dim"),
         )
         for r in ranking

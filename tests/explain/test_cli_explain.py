@@ -12,6 +12,7 @@ from torch_geometric.data import HeteroData
 from typer.testing import CliRunner
 
 from fastgtn.cli import app
+from fastgtn.cli.explain.node import show
 from fastgtn.config import Config
 from fastgtn.data import archive, make_planted
 from fastgtn.errors import InputError
@@ -123,6 +124,14 @@ def test_reasons_for_one_node_add_up(run_folder):
     text = explain(run_folder, "--node", 7).stdout
     assert "together" in text
     assert "author 7 ← paper" in text
+
+
+def test_a_part_that_is_nearly_zero_has_no_sign_of_its_own(run_folder, capsys):
+    result = json.loads(explain(run_folder, "--node", "author 7", "--json").stdout)
+    show({**result, "bias": -1e-9})
+    out = capsys.readouterr().out
+    assert re.search(r"^bias +\+0\.000", out, re.MULTILINE)
+    assert "-0.000" not in out
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def show(result: dict[str, Any]) -> None:
     table.add_column("heaviest instance", no_wrap=True)
 
     def parts(value: float) -> list[str]:
-        digits = ".4g" if "numbers" in result and not is_log else ".3f"
+        digits = ".4g" if "numbers" in result and not is_log else "z.3f"  # z: never -0.000
         return [f"{value:+{digits}}", *([f"{math.exp(value):.4g}"] if is_log else [])]
 
     for path in result["metapaths"]:

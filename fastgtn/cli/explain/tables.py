@@ -72,7 +72,7 @@ def ranking_table(ranking: Ranking, matters: Faithfulness | None) -> Table:
             effect = effects[ranked.name]
             numbers += [shown(matters.metric, value) for value in (effect.without, effect.only)]
         elif judged:
-            numbers.append("–" if ranked.without is None else f"{100 * ranked.without:+.2f}")
+            numbers.append("–" if ranked.without is None else f"{100 * ranked.without:+z.2f}")
         numbers += [_number(ranked.p_value, ".2f"), f"{ranked.plain_weight:.4f}"]
         table.add_row(str(ranked.rank), escape(ranked.name), *numbers, escape(ranking.names.long(ranked.path)))
     return table

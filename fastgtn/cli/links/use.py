@@ -134,10 +134,10 @@ def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, t
         emit_json(_as_values(reasons, names))
         return
     ends = f"{relation.source} {names[relation.source][source]} – {relation.target} {names[relation.target][target]}"
-    say("pair", f"{ends} · log-odds {reasons.logit:+.3f}")
-    say("", f"{reasons.bias:+.3f} constant · {reasons.popularity:+.3f} popularity of the {relation.target}")
+    say("pair", f"{ends} · log-odds {reasons.logit:+z.3f}")
+    say("", f"{reasons.bias:+z.3f} constant · {reasons.popularity:+z.3f} popularity of the {relation.target}")
     for reason in reasons.reasons[:top]:
-        say("", f"{reason.contribution:+.3f} {reason.name}")
+        say("", f"{reason.contribution:+z.3f} {reason.name}")
         for instance in reason.instances:
             through = " – ".join(f"{t} {names[t][n]}" for t, n in zip(reason.types, instance.nodes, strict=True))
             say("", f"       {100 * instance.share:4.1f} %  {through}")
