@@ -27,7 +27,7 @@ def screen_command(
     longest: Annotated[int, typer.Option(help="Length of the longest path to test.", min=1, max=8)] = 4,
     top: Annotated[int, typer.Option(help="Number of paths to list.", min=1)] = 20,
     nodes: Annotated[int, typer.Option(help="Use at most this many training nodes.", min=8)] = 2000,
-    seconds: Annotated[float, typer.Option(help="Start no further path after this time.", min=0.1)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Start no further path after this processor time.", min=0.1)] = 60.0,
     seed: Annotated[int, typer.Option(help="Seed of the sample and of the permutations.", min=0)] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the table into this file (.png, .svg or .pdf).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --plot.")] = False,

@@ -19,7 +19,7 @@ class ScreenOptions:
         permutations: Permuted labels for the p-values.
         least_gain: Share of the R² so far that a further path must add.
         comparisons: How many screenings of the same labels the best is chosen from; p-values are multiplied by it.
-        max_seconds: Begin no further path after this time.
+        max_seconds: Processor time of one thread after which no further path is begun.
         max_bytes: Memory for the decompositions of paths.
         seed: Of the sample, the mixing and the permutations.
     """

@@ -53,7 +53,7 @@ def screen(
     width = options.width or affordable_width(stack, task.target, options, len(nodes), labels.shape[1])
     source = PathSource.of(stack, features, task.target, nodes, means=means, width=width, seed=options.seed)
     tested = PathTests(labels, options, rng)
-    unseen = run_tests(source, tested, started, progress)
+    unseen = run_tests(source, tested, progress)
     p_values = tested.p_values()
     chosen = _choose(tested, p_values, labels, rng)
     names = PathNames(stack.node_types, stack.relations)

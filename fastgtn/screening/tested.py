@@ -66,8 +66,12 @@ class PathTests:
         return limited
 
 
-def run_tests(source: PathSource, tested: PathTests, started: float, progress: Progress | None) -> tuple[str, ...]:
-    """Test the paths by length; returns the paths that were not tested, in sentences."""
+def run_tests(source: PathSource, tested: PathTests, progress: Progress | None) -> tuple[str, ...]:
+    """Test the paths by length; returns the paths that were not tested, in sentences.
+
+    The limit is the processor time of this thread, so that a busy machine tests the same paths.
+    """
+    end = time.thread_time() + tested.options.max_seconds
     options, done, total = tested.options, 1, 1
     tested.add(source.own())
     for length in range(1, options.longest + 1):
@@ -78,7 +82,7 @@ def run_tests(source: PathSource, tested: PathTests, started: float, progress: P
         if paths is None:
             return (f"paths of {_steps(length)} or more: there are too many of them",)
         total += len(paths)
-        for path in _until(iter(paths), started + options.max_seconds):
+        for path in _until(iter(paths), end):
             tested.add(path)
             done += 1
             if progress is not None:
@@ -86,7 +90,7 @@ def run_tests(source: PathSource, tested: PathTests, started: float, progress: P
         if done < total:
             left = f"{total - done:,} of {len(paths):,} paths of {_steps(length)}"
             longer = f", and all longer ones up to {options.longest}" if length < options.longest else ""
-            return (f"{left}{longer}: {options.max_seconds:g} s had passed",)
+            return (f"{left}{longer}: {options.max_seconds:g} s of processor time were used",)
     return ()
 
 
@@ -105,7 +109,7 @@ def _promising(source: PathSource, parts: Decomposition, tested: PathTests) -> P
 
 
 def _until(paths: Iterator[PathFeatures], end: float) -> Iterator[PathFeatures]:
-    while time.perf_counter() < end:
+    while time.thread_time() < end:
         path = next(paths, None)
         if path is None:
             return
