@@ -19,7 +19,7 @@ from fastgtn.nn import HeteroFastGTN
 from fastgtn.runs import train
 
 DOCS = Path(__file__).parents[1] / "docs"
-# these run elsewhere: tests/nn/test_hetero.py; tests/training/test_toy_model.py and test_toy_metric.py
+# these run elsewhere: tests/nn/test_hetero.py; tests/training/extending/test_toy_model.py and test_toy_metric.py
 ELSEWHERE = {"pyg.md", "architecture.md"}
 PAGES = [p for p in sorted(DOCS.rglob("*.md")) if "```python" in p.read_text() and p.name not in ELSEWHERE]
 Names = dict[str, Any]

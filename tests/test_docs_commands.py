@@ -41,11 +41,11 @@ ELSEWHERE = {  # pages whose commands another test runs
     "tutorials/recommend-films": "tests/test_tutorials.py",
 }
 SKIPPED = {  # commands that need files, devices or minutes, and the test that runs them in small
-    "data import KIND": "tests/data/test_importers.py",
-    "data import gtn IMDB": "tests/data/test_importers.py",
-    "data make oag-cs": "tests/data/test_oag.py",
+    "data import KIND": "tests/data/importers/test_importers.py",
+    "data import gtn IMDB": "tests/data/importers/test_importers.py",
+    "data make oag-cs": "tests/data/synthetic/test_oag.py",
     "train --graph shop.npz --task link --link buys --model rgcn": "tests/links/test_encoders.py",
-    "--device cuda": "tests/training/test_device.py",
+    "--device cuda": "tests/training/fit/test_device.py",
     "bench nodes --datasets": "tests/bench/test_tables.py",
     "bench ablation --datasets": "tests/bench/test_tables.py",
     "bench efficiency --datasets": "tests/bench/test_measured.py",

@@ -19,7 +19,7 @@ from fastgtn.runs.checkpoint import read_tensors
 from fastgtn.runs.train import Listener, seeds_of, stored_config
 from fastgtn.training.loop import State
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}  # many small processes: threads only wait
 
 

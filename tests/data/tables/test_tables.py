@@ -17,7 +17,7 @@ import torch
 from fastgtn.data import archive, tables
 from fastgtn.errors import InputError
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "own_graph"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "own_graph"
 GRAPH = """
 [graph]
 name = "shops"

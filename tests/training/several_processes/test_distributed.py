@@ -17,7 +17,7 @@ from fastgtn.runs import train
 from fastgtn.runs.checkpoint import read_tensors
 from fastgtn.training.team import ALONE, Team, joined
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 ONE_CONFIG = {"trial_seconds": 0.0}  # the first case has trials: only the first process makes them

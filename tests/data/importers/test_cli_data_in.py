@@ -16,7 +16,7 @@ from fastgtn.cli.data.build import build_graph, import_graph
 from fastgtn.data import archive
 from fastgtn.errors import InputError
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "own_graph" / "graph.toml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "own_graph" / "graph.toml"
 app = typer.Typer()
 app.command("import")(import_graph)
 app.command("build")(build_graph)
