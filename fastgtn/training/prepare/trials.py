@@ -22,6 +22,7 @@ from fastgtn.training.prepare.decisions import Trial, outcome
 Progress = Callable[[int, int], None]  # trials that are done, of how many
 MOST_SEEDS = 2  # of each trial, where they fit into the time
 OPERATIONS, OPERATIONS_PER_SECOND = 4, 8e9  # per value that an epoch reads and column, forward and backward
+COPY_COST = 20  # values that a copy of a node, as one of many moments sees it, counts like
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
 RARE_GAIN = 0.5  # the same where a few nodes of a rare class decide: the best of several trials is then mostly luck
 HOPELESS = 4  # a trial ends after its first seed if that is worse by this many margins
@@ -80,13 +81,19 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
 
 
 def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
-    """The time of one training on one core, from the edges and feature entries that an epoch reads."""
+    """The time of one training on one core, from the edges and feature entries that an epoch reads.
+
+    Where nodes have moments, every moment has copies of the nodes that it sees. Edges are few in comparison, and the
+    time goes into the tables of the copies.
+    """
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
     others = nodes_without_labels(inputs, task, config)
     rows = inputs.rows(task.target, torch.cat([task.train.nodes, task.val.nodes, others]).unique())
     width = config.model.floats_per_node * (NUM_VIEWS if len(others) else 1)
-    return config.fit.epochs * width * inputs.plan(model, rows).cost * OPERATIONS / OPERATIONS_PER_SECOND
+    plan = inputs.plan(model, rows)
+    cost = plan.cost + (COPY_COST * plan.features.num_rows if inputs.moments is not None else 0)
+    return config.fit.epochs * width * cost * OPERATIONS / OPERATIONS_PER_SECOND
 
 
 def with_values(config: Config, values: Mapping[str, Any]) -> Config:

@@ -18,6 +18,7 @@ from fastgtn.data.importers import import_graph
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.predict import Inference, representations
 from fastgtn.training.prepare.screened import screen_inputs
+from fastgtn.training.prepare.trials import estimated_seconds
 from fastgtn.training.steps import plan_passes
 
 GRAPH, TASK = verdicts(customers=120)
@@ -112,6 +113,17 @@ def test_screening_does_not_see_the_future() -> None:
     again = screen_inputs(Inputs.of(with_other_future(GRAPH, last), chosen), TASK, chosen)
     for path in again.paths:
         assert path.r_squared == pytest.approx(tables["honest"].get(path.name, path.r_squared), abs=1e-9)
+
+
+def test_trials_count_the_copies_of_nodes_that_each_moment_sees() -> None:
+    settings = config(batch={"size": 0})
+    few, many = (
+        estimated_seconds(Inputs.of(graph, settings), task, settings)
+        for graph, task in (verdicts(customers=120, moments=m) for m in (4, 40))
+    )
+    inputs = Inputs.of(GRAPH, settings)
+    assert inputs.moments is not None
+    assert estimated_seconds(dataclasses.replace(inputs, moments=None), TASK, settings) < few < many
 
 
 def test_one_date_for_all_filters_the_graph_once() -> None:
