@@ -15,7 +15,9 @@ def say_classes(runs: list[Any]) -> None:
     if "majority" in first:
         say("balance", balance_line(first["balance"], first["majority"], "val"))
     if first.get("largest"):
-        limit = ", ".join(f"{number:.4g}" for number in first["largest"])
+        from fastgtn.data.number_unit import plain_number  # lists and help are printed without torch
+
+        limit = ", ".join(plain_number(number) for number in first["largest"])
         say("scale", f"logarithmic: meta-paths multiply the predicted number, which is at most {limit}")
     decision = first.get("decision")
     if decision:

@@ -1,5 +1,6 @@
 """Numbers to predict: as a model learns them, and in the unit of the user."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +11,17 @@ from torch import Tensor
 
 NumberLoss = Literal["mse", "huber"]
 NumberScale = Literal["linear", "log"]
+PLAIN = (1e-4, 1e9)  # sizes of numbers that are shown without an exponent
 SKEWED = 1.0  # numbers with a larger skewness are learned on a logarithmic scale, unless validation says otherwise
+
+
+def plain_number(value: float) -> str:
+    """A number in the unit of the user: at least four digits, and no exponent unless it is very large or small."""
+    if PLAIN[0] <= abs(value) < PLAIN[1]:
+        digits = max(0, 3 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.4g}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fastgtn.data import NodeTask, Split
+from fastgtn.data.number_unit import plain_number
 from fastgtn.report.charts.probability import probability_curves
 from fastgtn.report.names import Names, shortened
 from fastgtn.report.tables import ClassScore, Confusion, Judged, Mistake
@@ -37,7 +38,7 @@ class Predictions:
         """One label, or several, or numbers."""
         names = self.task.class_names
         if self.task.kind == "number":
-            values = [f"{value:.4g}" for value in label.tolist()]
+            values = [plain_number(value) for value in label.tolist()]
             listed = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
             return values[0] if len(values) == 1 else ", ".join(listed)
         if label.dim() == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from fastgtn.data.metrics import headline, title_of
+from fastgtn.data.number_unit import plain_number
 from fastgtn.report.blocks import SPLITS, figure, key_list, metric_axis, table
 from fastgtn.report.charts.plain import Line, confusion_chart, line_chart, pair_chart
 from fastgtn.report.charts.probability import probability_chart
@@ -138,7 +139,7 @@ def _mistakes(run: RunTables, number: int) -> Markup | None:
             el("td", m.id, class_="dim") if has_names else None,
             el("td", m.predicted),
             el("td", m.truth),
-            el("td", f"{m.confidence:.4g}" if is_number else f"{100 * m.confidence:.1f}", class_="num"),
+            el("td", plain_number(m.confidence) if is_number else f"{100 * m.confidence:.1f}", class_="num"),
         )
         for m in run.judged.mistakes
     ]

@@ -9,6 +9,7 @@ from rich.table import Table
 from torch_geometric.data import HeteroData
 
 from fastgtn.cli.output import emit_json, emit_table, say
+from fastgtn.data.number_unit import plain_number
 from fastgtn.explain import Reason, Reasons
 from fastgtn.runs.result import Result
 from fastgtn.runs.schema import Schema, node_ids
@@ -73,7 +74,7 @@ def show(result: dict[str, Any]) -> None:
     """One line per part of the logit, the largest first; parts of a logarithm also as factors of the number."""
     say(result["target"], result["name"])
     if "numbers" in result:
-        say("predicted", " · ".join(f"{name} {value:.4g}" for name, value in result["numbers"].items()))
+        say("predicted", " · ".join(f"{name} {plain_number(value)}" for name, value in result["numbers"].items()))
     else:
         likely = sorted(result["probabilities"].items(), key=lambda item: -item[1])[:5]
         say("classes", " · ".join(f"{name} {100 * p:.1f} %" for name, p in likely))
@@ -88,8 +89,10 @@ def show(result: dict[str, Any]) -> None:
     table.add_column("heaviest instance", no_wrap=True)
 
     def parts(value: float) -> list[str]:
-        digits = ".4g" if "numbers" in result and not is_log else "z.3f"  # z: never -0.000
-        return [f"{value:+{digits}}", *([f"{math.exp(value):.4g}"] if is_log else [])]
+        if "numbers" in result and not is_log:
+            return [("+" if value >= 0 else "") + plain_number(value)]
+        # z: never -0.000
+        return [f"{value:+z.3f}", *([plain_number(math.exp(value))] if is_log else [])]
 
     for path in result["metapaths"]:
         first = " ← ".join(path["instances"][0]["nodes"]) if path["instances"] else ""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from fastgtn.data.number_unit import plain_number
 from fastgtn.errors import InputError, nearest
 
 Kind = Literal["single", "multi", "ranking", "number"]
@@ -83,7 +84,7 @@ class Metric:
 
     def shown(self, value: float) -> str:
         """The value for people: points with two decimals, or four digits of a number with a unit."""
-        return f"{100 * value:.2f}" if self.is_fraction else f"{value:.4g}"
+        return f"{100 * value:.2f}" if self.is_fraction else plain_number(value)
 
     def is_shown_with(self, main: Metric) -> bool:
         """Whether short summaries of tasks with this main metric show it."""

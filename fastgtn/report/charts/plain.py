@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastgtn.data.metrics import named
+from fastgtn.data.number_unit import plain_number
 from fastgtn.explain.faithfulness import Faithfulness
 from fastgtn.report.charts.axes import Scale, grid, scale
 from fastgtn.report.markup import Markup, el, number, svg
@@ -169,7 +170,7 @@ def pair_chart(pairs: Sequence[tuple[float, float]]) -> Markup:
     parts = grid(x, y, "true", "predicted")
     parts.append(el("line", x1=x(x.low), y1=y(x.low), x2=x(x.high), y2=y(x.high), class_="base"))
     for true, predicted in pairs:
-        words = el("title", f"true {true:.4g}, predicted {predicted:.4g}")
+        words = el("title", f"true {plain_number(true)}, predicted {plain_number(predicted)}")
         parts.append(el("circle", words, cx=x(true), cy=y(predicted), r=2.5, class_="seed"))
     return svg(WIDTH, HEIGHT, "Predicted against true", parts, desc="One dot per node.", class_="chart pairs")
 

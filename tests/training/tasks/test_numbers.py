@@ -16,9 +16,29 @@ from typer.testing import CliRunner
 from fastgtn.cli import app
 from fastgtn.config import Config
 from fastgtn.data import NodeTask, archive, tables
+from fastgtn.data.number_unit import plain_number
 from fastgtn.errors import InputError
 from fastgtn.explain import explain_node, rank_metapaths
 from fastgtn.runs import fit, load_run, train
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10936.4, "10,936"),
+        (1234567.0, "1,234,567"),
+        (48.256, "48.26"),
+        (0.392, "0.392"),
+        (-2608.0, "-2,608"),
+        (0.0, "0"),
+        (0.00012, "0.00012"),
+        (2.5e12, "2.5e+12"),
+        (3e-7, "3e-07"),
+        (100.0, "100"),
+    ],
+)
+def test_numbers_in_the_unit_of_the_user_are_written_out(value: float, text: str) -> None:
+    assert plain_number(value) == text
 
 
 def shops(num_users: int = 600, seed: int = 0) -> tuple[HeteroData, NodeTask, float]:
