@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from fastgtn.data.feature_matrix import feature_tensor, laid_out_tensor
+from fastgtn.data.number_unit import plain_number
 from fastgtn.data.tables import columns as table_columns
 from fastgtn.data.tables.columns import Array
 from fastgtn.data.tables.config import Feature
@@ -16,6 +17,8 @@ from fastgtn.data.tables.edge_features import is_total
 from fastgtn.data.tables.encoders import Encoded, Encoder, fit_encoder
 from fastgtn.data.tables.encoders.difference import find_differences
 from fastgtn.data.tables.encoders.kinds import infer_kind
+from fastgtn.data.tables.encoders.number import LONG_TAIL as LONG_TAIL_FROM
+from fastgtn.data.tables.encoders.number import NumberEncoder
 from fastgtn.data.tables.encoding import ColumnEncoding, StoredAs
 from fastgtn.data.tables.problems import Problems
 
@@ -155,7 +158,25 @@ def apply_columns(
                     f"training; they take the value {column.encoder.fill:g}.",
                     stacklevel=2,
                 )
+            if column.encoder.kind == "number":
+                _note_far_values(column.encoder, values, what)
     return encoded
+
+
+def _note_far_values(encoder: NumberEncoder, column: pa.ChunkedArray, what: str) -> None:
+    """Warn of numbers that are far from those of the training: they may be in another unit."""
+    values = table_columns.numbers_or_nan(column, what)
+    deviations = np.abs(encoder.scaled(values))
+    far = np.flatnonzero(deviations > LONG_TAIL_FROM)
+    if not encoder.is_standard or not far.size:
+        return
+    centre = np.sign(encoder.mean) * np.expm1(abs(encoder.mean)) if encoder.is_log else encoder.mean
+    warnings.warn(
+        f"{what}: {far.size:,} of {len(values):,} rows have a number more than {LONG_TAIL_FROM:g} standard deviations "
+        f"from the mean of the training tables, such as {plain_number(float(values[far[0]]))} where the mean is "
+        f"{plain_number(float(centre))}. Check the unit of the column.",
+        stacklevel=3,
+    )
 
 
 def joined(encoded: list[Encoded], *, what: str, is_sparse: bool | None = None) -> Tensor:

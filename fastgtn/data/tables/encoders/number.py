@@ -52,10 +52,18 @@ class NumberEncoder(Section):
         values = numbers_or_nan(column, what)
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
-        if self.is_log:
-            filled = _signed_log(filled)
-        parts = [(filled - self.mean) / self.deviation, *([missing] if self.has_missing else [])]
+        parts = [self.scaled(filled), *([missing] if self.has_missing else [])]
         return Encoded(np.stack(parts, 1).astype(np.float32), missing=int(missing.sum()))
+
+    def scaled(self, values: Array) -> Array:
+        """Deviations from the mean of the fitted values, after the logarithm if that is taken."""
+        scaled: Array = ((_signed_log(values) if self.is_log else values) - self.mean) / self.deviation
+        return scaled
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether the numbers are measured in deviations from their mean; constant and plain columns are not."""
+        return self.deviation != 1.0
 
 
 def _fill_value(seen: Array, feature: Feature) -> float:
