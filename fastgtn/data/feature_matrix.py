@@ -1,5 +1,6 @@
 """Convert a matrix to the feature tensor of a graph: sparse if most numbers are zero."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -54,13 +55,15 @@ def csr_tensor(matrix: Any) -> Tensor:
     csr = sp.csr_matrix(matrix, dtype=np.float32, copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(csr.indptr.astype(np.int64)),
-        torch.from_numpy(csr.indices.astype(np.int64)),
-        torch.from_numpy(csr.data),
-        size=csr.shape,
-        check_invariants=False,  # scipy built it, so it is valid; the argument silences a warning
-    )
+    with warnings.catch_warnings():  # torch calls its CSR layout "beta" once per process
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(csr.indptr.astype(np.int64)),
+            torch.from_numpy(csr.indices.astype(np.int64)),
+            torch.from_numpy(csr.data),
+            size=csr.shape,
+            check_invariants=False,  # scipy built it, so it is valid; the argument silences another warning
+        )
 
 
 def _check_finite(matrix: Any, what: str) -> None:

@@ -92,7 +92,7 @@ def _differences(graph: HeteroData) -> Iterator[Finding]:
             yield Finding(
                 "dates",
                 "note",
-                f'"{node_type}" has {len(names)} features of days between two dates: {", ".join(names)}.',
+                f'"{node_type}" has features of days between two dates: {", ".join(names)}.',
                 "Remove dates from features that are known only after the label.",
             )
 

@@ -205,6 +205,17 @@ def test_build_prints_kinds_and_notes(tmp_path: Path) -> None:
     assert row.split() == ["t.c", "category", "text,", "2", "values", "1", "2"]
 
 
+def test_sparse_features_give_no_note_of_torch(tmp_path: Path) -> None:
+    torch.set_warn_always(True)  # otherwise torch warns once per process
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            encoding = build(tmp_path, '{ c = "category" }', [f"v{i}" for i in range(30)])
+    finally:
+        torch.set_warn_always(False)
+    assert encoding.nodes["t"].is_sparse
+
+
 def test_another_node_type_than_the_encoding_is_refused(tmp_path: Path) -> None:
     like = build(tmp_path, '["c"]', ["1", "2"])
     (tmp_path / "graph.toml").write_text('[nodes.s]\ntable = "t.csv"\nid = "id"\n')

@@ -88,7 +88,7 @@ def _kind_of_text(name: str, column: pa.ChunkedArray, what: str) -> tuple[Featur
             f"{what} has {distinct} different values in {len(column)} rows: it looks like a name, not a feature. "
             'Leave it out, or state its kind: features = { column = "category" } or "text".'
         )
-    return "category", f"text, {distinct} values"
+    return "category", f"text, {distinct} values" if distinct > 1 else "text, the same value in every row"
 
 
 def _refuse_other_notations(name: str, column: pa.ChunkedArray, what: str) -> None:
