@@ -91,7 +91,7 @@ def show(result: dict[str, Any]) -> None:
     def parts(value: float) -> list[str]:
         if "numbers" in result and not is_log:
             return [("+" if value >= 0 else "") + plain_number(value)]
-        # z: never -0.000
+        # the z avoids a minus sign before 0.000
         return [f"{value:+z.3f}", *([plain_number(math.exp(value))] if is_log else [])]
 
     for path in result["metapaths"]:
