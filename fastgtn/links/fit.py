@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Protocol
@@ -15,6 +15,7 @@ from fastgtn.links.joined.explain import LinkReasons, explain_link
 from fastgtn.links.joined.features import FEATURE_MARK
 from fastgtn.links.joined.model import LinkModel, fit_models
 from fastgtn.links.joined.paths import JoinedPaths
+from fastgtn.links.joined.ranked import rank_models
 from fastgtn.links.joined.screen import LinkScreening, screening_of
 from fastgtn.links.joined.supervision import Described, describe, held_out, popularity_of
 from fastgtn.links.metrics import pair_scores, rank_all
@@ -109,6 +110,7 @@ class LinkResult(Judged):
     def metapaths(self, top: int | None = None) -> list[LinkPath]:
         """The joined paths of the model by what they contribute to the predictions."""
         val = _describe_val(self.task, self.model)
+        without = _validated(self.task, [self.model.without(n) for n in range(len(val.paths))], val)
         parts = self.model.parts(val)
         tested = {path.steps: path for path in self.screening.paths}
         rows = []
@@ -121,7 +123,7 @@ class LinkResult(Judged):
                     val.paths.path(word).types,
                     float(part[joined].mean()) if joined.any() else 0.0,
                     float(np.abs(part - part.mean()).mean()),
-                    self.score - chosen_by(self.task, score_val(self.task, self.model.without(number), val)),
+                    self.score - without[number],
                     found.auc,
                     found.p_value,
                 )
@@ -157,13 +159,20 @@ def choose_model(task: LinkTask, train: Described, chosen: list[int]) -> tuple[L
     popularity = popularity_of(task, task.train)
     paths = JoinedPaths.of(task.graph, task.relation, words=words)
     val = describe(task.val, paths, popularity, words)
-    tried = []
-    for number, model in enumerate(fit_models(train, chosen)):
-        few = replace(paths, words=model.words)
-        scores = score_val(task, model, val.first(few))
-        tried.append((scores.get(task.select_by, scores["roc_auc"]), -number, model, scores))
-    _, _, model, scores = max(tried, key=lambda one: one[:2])
-    return model, scores
+    models = list(fit_models(train, chosen))
+    model = models[int(np.argmax(_validated(task, models, val)))]  # of equal ones, that with the fewest paths
+    return model, score_val(task, model, val.first(replace(paths, words=model.words)))
+
+
+def _validated(task: LinkTask, models: Sequence[LinkModel], val: Described) -> list[float]:
+    """The validation score of each model, by the metric that chooses; models have the first of the described paths."""
+    if task.chooses_by_ranking and can_rank(task, "val"):
+        known = task.known_rows("val")
+        found = rank_models(models, val.paths, popularity_of(task, task.train), task.val.links, known)
+    else:
+        each = [model.logits(val.first(replace(val.paths, words=model.words))) for model in models]
+        found = [pair_scores(logits, task.val.labels, task.val.source) for logits in each]
+    return [chosen_by(task, scores) for scores in found]
 
 
 def score_val(task: LinkTask, model: LinkModel, val: Described) -> dict[str, float]:

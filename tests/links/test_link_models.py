@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,14 @@ from fastgtn.errors import InputError
 from fastgtn.links import LinkResult, LinkTask, fit_links, load_links
 from fastgtn.links import recommend as recommending
 from fastgtn.links.folder import LinkSettings, save
+from fastgtn.links.joined import ranked
 from fastgtn.links.joined.explain import explain_link, strongest
 from fastgtn.links.joined.logistic import fit_logistic
-from fastgtn.links.joined.model import LinkModel
+from fastgtn.links.joined.model import LinkModel, fit_models
 from fastgtn.links.joined.paths import JoinedPaths
+from fastgtn.links.joined.ranked import rank_models
 from fastgtn.links.joined.shapes import SHAPES, scales_of
-from fastgtn.links.joined.supervision import describe
+from fastgtn.links.joined.supervision import describe, held_out, popularity_of
 from fastgtn.links.metrics import LinkTally, average_precision, first_link_rank, rank_all, roc_auc
 from fastgtn.links.negatives import Negatives
 from fastgtn.links.rivals import RIVALS
@@ -103,6 +106,21 @@ def test_shapes_of_rows_are_those_of_pairs_and_parts_add_up(one_type: bool) -> N
     assert LinkModel.from_json(json.loads(json.dumps(model.to_json()))).logits(
         describe(Pairs(u, i, np.zeros(len(u))), paths, popularity)
     ) == pytest.approx(logits.ravel(), abs=1e-12)
+
+
+def test_many_models_are_ranked_as_one_at_a_time(result: LinkResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = result.task
+    train = held_out(task, longest=3, seed=0)
+    models = [model for model in fit_models(train, [0, 3, 2]) if model.ridge == 1e-2]
+    assert {len(model.words) for model in models} == {0, 1, 2, 3}
+    paths = JoinedPaths.of(task.graph, task.relation, words=models[-1].words)
+    popularity, links, known = popularity_of(task, task.train), task.val.links, task.known_rows("val")
+    monkeypatch.setattr(ranked, "MOST_STRENGTHS", 2_000)  # several blocks of sources
+    for model, found in zip(models, rank_models(models, paths, popularity, links, known), strict=True):
+        own = replace(paths, words=model.words)
+        alone = rank_all(partial(model.rows, own, popularity), links, known).scores()
+        assert found == pytest.approx(alone, rel=1e-6), model.names
+    assert rank_models([], paths, popularity, links, known) == []
 
 
 def test_the_direct_step_is_not_among_the_paths() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from fastgtn.errors import InputError
 from fastgtn.links.edges import Array
 from fastgtn.links.joined.logistic import fit_logistic
 from fastgtn.links.joined.paths import JoinedPaths, Word
-from fastgtn.links.joined.shapes import scales_of, shaped
+from fastgtn.links.joined.shapes import RowShapes, scales_of, shaped
 from fastgtn.links.joined.supervision import Described
 from fastgtn.relations import Relation
 
@@ -72,11 +72,23 @@ class LinkModel:
         """The log-odds of some sources with every target, [sources, targets]."""
         joined: Array | float = 0.0
         if len(paths) and self.is_shaped:
-            joined = paths.shaped_rows(source, self.weights, self.scales)
+            joined = self.weighed(paths.row_shapes(source, self.scales))
         elif len(paths):
             joined = paths.rows(source, self.weights[:, 0])
+        return self.completed(joined, popularity, source)
+
+    def weighed(self, shapes: Sequence[RowShapes]) -> Array | float:
+        """What all paths add to the log-odds of some sources with every target."""
+        total: Array | float = 0.0
+        for path, weights in zip(shapes, self.weights, strict=False):
+            if weights.any():
+                total = total + path.weighed(weights)
+        return total
+
+    def completed(self, joined: Array | float, popularity: Array, source: Array) -> Array:
+        """The log-odds [sources, targets] from what the paths add: the constant and popularity join them."""
         total: Array = joined + np.float32(self.bias) + (self.popularity * popularity).astype(np.float32)
-        if paths.is_within_one_type:
+        if self.relation.source == self.relation.target:  # a pair without direction: both ends count
             total = total + (self.popularity * popularity[source]).astype(np.float32)[:, None]
         return np.broadcast_to(total, (len(source), len(popularity)))
 

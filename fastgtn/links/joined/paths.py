@@ -18,7 +18,7 @@ from fastgtn.errors import InputError
 from fastgtn.links.edges import Array, both_directions
 from fastgtn.links.joined.dots import pair_dots
 from fastgtn.links.joined.features import with_features
-from fastgtn.links.joined.shapes import shaped
+from fastgtn.links.joined.shapes import RowShapes, shaped
 from fastgtn.relations import Relation
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
 
@@ -149,24 +149,20 @@ class JoinedPaths:
             sizes = [np.sqrt(sizes[0] * sizes[1])] * 2
         return sizes[0], sizes[1]
 
-    def shaped_rows(self, source: Array, weights: Array, scales: Array) -> Array:
-        """The sum over all paths of their shapes for some sources and every target, [sources, targets].
+    def row_shapes(self, source: Array, scales: Array) -> list[RowShapes]:
+        """For each path its shapes for some sources and every target that it leads to.
 
         Args:
-            weights: One weight per path and shape, [paths, 4].
             scales: See :func:`fastgtn.links.joined.shapes.scales_of`.
         """
-        total: Array | None = None
-        for word, mine, scale in zip(self.words, weights, scales, strict=True):
+        found = []
+        for word, scale in zip(self.words, scales, strict=True):
             strength = self._row_strength(source, word)
             left, right = self._end_sizes(word)
             row = np.repeat(np.arange(len(source)), np.diff(strength.indptr))
             ends = left[source[row]] * right[strength.indices]
-            values = shaped(strength.data[:, None], ends[:, None], scale[None])[:, 0] @ mine
-            part = sp.csr_matrix((values.astype(np.float32), strength.indices, strength.indptr), strength.shape)
-            total = part.toarray() if total is None else total + part.toarray()
-        assert total is not None
-        return total
+            found.append(RowShapes(strength, shaped(strength.data[:, None], ends[:, None], scale[None])[:, 0]))
+        return found
 
     def _row_strength(self, source: Array, word: Word) -> Any:
         """The strength of one path for some sources and every target, as a sparse matrix."""

@@ -8,7 +8,11 @@ are 0 where :math:`s = 0`, so a path adds something only to the pairs that it jo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 
 from fastgtn.links.edges import Array
 
@@ -26,3 +30,23 @@ def shaped(scores: Array, ends: Array, scales: Array) -> Array:
     """The four shapes of the strengths [pairs, paths], as [pairs, paths, 4]."""
     logarithm, count = np.log1p(scores / scales[:, 0]), np.log1p(scores * ends / scales[:, 1])
     return np.stack([scores, logarithm, (scores > 0).astype(scores.dtype), count], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class RowShapes:
+    """The shapes of one path for some sources and the targets that it leads to: what models of all weights share.
+
+    Args:
+        strength: A sparse matrix [sources, targets].
+        values: The shapes of its entries, [entries, 4].
+    """
+
+    strength: Any
+    values: Array
+
+    def weighed(self, weights: Array) -> Array:
+        """What the path adds to the log-odds with one weight for the strength, or one per shape: [sources, targets]."""
+        values = (self.values[:, : len(weights)] @ weights).astype(np.float32)
+        strength = self.strength
+        dense: Array = sp.csr_matrix((values, strength.indices, strength.indptr), strength.shape).toarray()
+        return dense
