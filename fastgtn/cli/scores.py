@@ -14,6 +14,9 @@ def say_classes(runs: list[Any]) -> None:
     first = runs[0]
     if "majority" in first:
         say("balance", balance_line(first["balance"], first["majority"], "val"))
+    tests = [run["test"]["r2"] for run in runs if "r2" in run["test"]]
+    if tests and sum(tests) < 0:
+        say("note", "R² is below 0: on the test nodes, always predicting their mean would be better than this model")
     if first.get("largest"):
         from fastgtn.data.number_unit import plain_number  # lists and help are printed without torch
 

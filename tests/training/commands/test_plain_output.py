@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fastgtn.cli import main, output
+from fastgtn.cli.scores import say_classes
 from fastgtn.config import Config
 from fastgtn.errors import InputError
 from fastgtn.runs.predictions import write_table
@@ -89,3 +90,11 @@ def test_options_too_large_for_the_machine_end_in_one_line(error, message, monke
 def test_powers_of_mixhop_have_a_limit():
     with pytest.raises(InputError, match="less than or equal to 100"):
         Config.of({"model": {"name": "mixhop", "powers": [0, 10**9]}})
+
+
+@pytest.mark.parametrize(("scores", "is_said"), [((-0.2, 0.1), True), ((0.2, -0.1), False)])
+def test_numbers_that_are_worse_than_their_mean_are_named(
+    scores: tuple[float, float], is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_classes([{"seed": seed, "test": {"r2": score}} for seed, score in enumerate(scores)])
+    assert ("always predicting their mean would be better" in capsys.readouterr().out) == is_said
