@@ -44,7 +44,7 @@ def meta_paths(run: RunTables) -> Markup:
             el("span", el("span", class_="key plain"), " share under uniform filters"),
             class_="legend",
         ),
-        el("div", tables, class_="columns"),
+        el("div", tables, class_="columns wide"),
         _drawings(run),
     )
 

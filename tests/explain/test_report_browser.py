@@ -71,6 +71,17 @@ def test_charts_are_drawn_and_the_console_is_silent(reports, tmp_path):
     assert document.count('class="barrow"') > 20
 
 
+def test_no_column_of_the_tables_of_paths_is_cut(reports, tmp_path):
+    look = """<script>addEventListener("load", () => { document.title = "cut: "
+        + [...document.querySelectorAll(".columns.wide table")]
+        .filter(table => table.scrollWidth > table.parentElement.clientWidth).length; });</script>"""
+    page = re.sub(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>", look, (reports / "one.html").read_text())
+    (tmp_path / "looked.html").write_text(page)
+    document, _ = opened(tmp_path / "looked.html", tmp_path / "profile", "--window-size=1200,900")
+    assert document.count('class="columns wide"') > 0
+    assert "<title>cut: 0</title>" in document
+
+
 def test_a_console_error_would_be_seen(reports, tmp_path):
     broken = (reports / "one.html").read_text().replace('"use strict";', '"use strict"; missing();')
     (tmp_path / "broken.html").write_text(broken)
