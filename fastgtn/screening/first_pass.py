@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fastgtn.relations.paths.decomposition import Block, Decomposition
+from fastgtn.relations.paths.decomposition import Decomposition
 
 Array = np.ndarray
 Steps = tuple[int, ...]
@@ -74,6 +75,7 @@ class FirstPass:
         self.labels = _mixed(labels, LABEL_COLUMNS, generator)  # [n, orders, at most LABEL_COLUMNS]
         self.features = {kind: _mixed(x.float(), WIDTH, generator) for kind, x in sorted(features.items())}
         self.head_steps = min(HEAD_STEPS, len(parts) - 1)
+        self._matrices: dict[tuple[int, int], Any] = {}
 
     def cost(self) -> tuple[float, float]:
         """Multiplications of all dense products, and bytes of all tails."""
@@ -111,7 +113,7 @@ class FirstPass:
             yield steps, kind, labels
             return
         for number in self.parts.leaving[kind]:
-            matrix = self._matrix(self.parts.blocks[number][level])
+            matrix = self._matrix(number, level)
             reached = torch.from_numpy(np.ascontiguousarray((matrix.T @ labels.numpy().T).T))
             if bool(reached.any()):
                 yield from self._heads((*steps, number), self.parts.steps[number].far, reached, level + 1)
@@ -126,19 +128,22 @@ class FirstPass:
         ]
         for level in range(len(parts) - 1, self.head_steps - 1, -1):
             found = [
-                ((number, *steps), step.near, torch.from_numpy(self._matrix(parts.blocks[number][level]) @ x.numpy()))
+                ((number, *steps), step.near, torch.from_numpy(self._matrix(number, level) @ x.numpy()))
                 for steps, kind, x in found
                 for number, step in enumerate(parts.steps)
                 if step.far == kind
             ]
         return found
 
-    def _matrix(self, block: Block) -> Array:
-        matrix = block.matrix.astype(np.float32)
-        if self.means:
-            sums = np.asarray(matrix.sum(1))
-            matrix = matrix.multiply(1 / np.where(sums == 0, 1, sums)).tocsr()
-        return matrix
+    def _matrix(self, number: int, level: int) -> Any:
+        """The edges of a step within one hop; every path that takes the step shares them."""
+        if (number, level) not in self._matrices:
+            matrix = self.parts.blocks[number][level].matrix.astype(np.float32)
+            if self.means:
+                sums = np.asarray(matrix.sum(1))
+                matrix = matrix.multiply(1 / np.where(sums == 0, 1, sums)).tocsr()
+            self._matrices[number, level] = matrix
+        return self._matrices[number, level]
 
     def _width(self, kind: int) -> int:
         features = self.features.get(self.parts.node_types[kind])
