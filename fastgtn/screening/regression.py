@@ -3,17 +3,19 @@ r"""Leave-one-out ridge regression in closed form.
 With the thin decomposition :math:`Z = U \sqrt{E} V^\top` of the centred features, the hat matrix of ridge λ is
 :math:`H = \frac{1}{n} 11^\top + U \frac{E}{E + λ} U^\top`, and the residual of row i when it is left out of the fit is
 :math:`r_i / (1 - h_{ii})`. H does not depend on the labels, so permuted labels cost one product each.
+
+Permuted labels take most of the time of a screening. They and the labels that they are compared with are therefore
+fitted by generalised cross-validation, which takes the mean of all :math:`h_{ii}` for each of them. The squares of
+:math:`U^\top Y` are then all that it needs, for any number of ridges.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 Array = np.ndarray
 RIDGES = (0.1, 1.0, 10.0)  # the trace of the kernel is scaled to n
-TEST_RIDGE = (1.0,)  # p-values compare fits with one ridge: permuted labels take most of the time of a screening
+ORDER_RIDGES = (0.1, 1.0, 10.0, 100.0)  # of permuted labels, where a further ridge costs nothing
 _SMALLEST_LEVERAGE_GAP = 1e-6
 
 
@@ -50,14 +52,30 @@ class LeaveOneOut:
         left: Array = (labels - fitted) / np.maximum(gap, _SMALLEST_LEVERAGE_GAP)[:, None]
         return left
 
-    def r_squared(self, labels: Array, columns: int, ridges: Sequence[float] = RIDGES) -> Array:
+    def r_squared(self, labels: Array, columns: int) -> Array:
         """R² of each group of `columns` columns of centred labels, each with the best of some ridges."""
         groups = labels.shape[1] // columns
         whole = _squares(total_residuals(labels), groups)
         if not len(self.values):
             return np.zeros(groups)
-        left = [_squares(self.residuals(labels, ridge), groups) for ridge in ridges]
+        left = [_squares(self.residuals(labels, ridge), groups) for ridge in RIDGES]
         best: Array = 1 - np.min(left, 0) / np.where(whole > 0, whole, 1.0)
+        return best
+
+    def r_squared_of_orders(self, orders: Array, columns: int) -> Array:
+        """The same by generalised cross-validation, for the same centred labels in several orders of their rows."""
+        groups = orders.shape[1] // columns
+        whole = float((orders[:, :columns].astype(np.float64) ** 2).sum())
+        if not len(self.values) or not whole:
+            return np.zeros(groups)
+        with np.errstate(invalid="ignore"):
+            along = self.directions.T.astype(orders.dtype) @ orders
+        explained = (along**2).reshape(len(along), groups, columns).sum(2, dtype=np.float64)  # [m, groups]
+        shrink = self.values / (self.values + np.array(ORDER_RIDGES)[:, None])  # [ridges, m]
+        left = whole - (2 * shrink - shrink**2) @ explained
+        gap = np.maximum(1 - (1 + shrink.sum(1)) / self.num_rows, _SMALLEST_LEVERAGE_GAP)
+        share = left / gap[:, None] ** 2 / (whole * (self.num_rows / max(self.num_rows - 1, 1)) ** 2)
+        best: Array = 1 - share.min(0)
         return best
 
     def best_residuals(self, labels: Array) -> Array:

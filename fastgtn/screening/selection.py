@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fastgtn.screening.labels import permuted
-from fastgtn.screening.regression import TEST_RIDGE, LeaveOneOut
+from fastgtn.screening.regression import LeaveOneOut
 from fastgtn.screening.result import SIGNIFICANT
 
 Array = np.ndarray
@@ -80,7 +80,7 @@ def _shortest(values: Mapping[int, float], lengths: Sequence[int], margin: float
 def _significant(fits: Sequence[LeaveOneOut], left: Array, chosen: list[int], rng: Generator) -> list[int]:
     """The paths that explain most of the residuals, if permuted residuals are explained less."""
     every = np.concatenate([left, permuted(left, PERMUTATIONS, rng)], axis=1).astype(np.float32)
-    found = np.array([fit.r_squared(every, left.shape[1], TEST_RIDGE) for fit in fits])  # [paths, 1 + permutations]
+    found = np.array([fit.r_squared_of_orders(every, left.shape[1]) for fit in fits])  # [paths, 1 + orders]
     found[chosen] = -np.inf
     p_values = family_p_values(found[:, 0], found[:, 1:].max(0))
     return [int(n) for n in np.argsort(-found[:, 0])[:CLOSE] if p_values[n] <= SIGNIFICANT]

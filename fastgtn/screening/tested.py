@@ -14,7 +14,7 @@ from fastgtn.screening.features import PathFeatures, PathsOfLength, PathSource
 from fastgtn.screening.first_pass import FirstPass
 from fastgtn.screening.labels import permuted
 from fastgtn.screening.options import ScreenOptions
-from fastgtn.screening.regression import TEST_RIDGE, LeaveOneOut
+from fastgtn.screening.regression import LeaveOneOut
 from fastgtn.screening.selection import family_p_values
 
 Array = np.ndarray
@@ -30,8 +30,8 @@ class PathTests:
         orders = permuted(labels, options.permutations, rng)
         self.orders = np.concatenate([labels, orders], axis=1).astype(np.float32)  # the true order first
         self.paths: list[MetaPath] = []
-        self.values: list[float] = []  # R² with the best ridge
-        self.tested: list[float] = []  # with the one that permuted labels are fitted with
+        self.values: list[float] = []  # R² of leaving one out
+        self.tested: list[float] = []  # as permuted labels are fitted
         self.fits: dict[int, LeaveOneOut] = {}
         self.null = np.full(options.permutations, -np.inf)
         self.held = 0
@@ -44,7 +44,7 @@ class PathTests:
         self.paths.append(path.path)
         self.further += [number] * path.is_further
         self.values.append(float(fit.r_squared(self.labels, self.columns)[0]))
-        tested = fit.r_squared(self.orders, self.columns, TEST_RIDGE)
+        tested = fit.r_squared_of_orders(self.orders, self.columns)
         self.tested.append(float(tested[0]))
         self.null = np.maximum(self.null, tested[1:])
         self.fits[number] = fit

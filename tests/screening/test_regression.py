@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fastgtn.screening.regression import RIDGES, LeaveOneOut, scaled
+from fastgtn.screening.regression import ORDER_RIDGES, RIDGES, LeaveOneOut, scaled
 
 Array = NDArray[np.float64]
 
@@ -54,3 +54,28 @@ def test_the_scale_of_features_and_constant_columns_do_not_matter() -> None:
     np.testing.assert_allclose(LeaveOneOut(wide).r_squared(y, 2), LeaveOneOut(z).r_squared(y, 2), atol=1e-9)
     assert LeaveOneOut(np.ones((20, 3))).r_squared(y, 2) == pytest.approx([0.0])
     assert LeaveOneOut(np.ones((20, 0))).r_squared(y, 2) == pytest.approx([0.0])
+
+
+def generalised(z: Array, y: Array, ridge: float) -> float:
+    """R² by generalised cross-validation, from the dense hat matrix."""
+    n = len(z)
+    hat = np.full((n, n), 1 / n) + z @ np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T)
+    left = ((y - hat @ y) ** 2).sum() / (1 - np.trace(hat) / n) ** 2
+    return float(1 - left / ((y * n / (n - 1)) ** 2).sum())
+
+
+@pytest.mark.parametrize("shape", [(12, 3), (30, 50)])
+def test_orders_of_the_labels_are_fitted_by_generalised_cross_validation(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(4)
+    z, y = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
+    y -= y.mean(0)
+    orders = [y, y[rng.permutation(len(y))], y[::-1]]
+    expected = [max(generalised(scaled(z), order, ridge) for ridge in ORDER_RIDGES) for order in orders]
+    found = LeaveOneOut(z).r_squared_of_orders(np.concatenate(orders, axis=1), 2)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_constant_features_and_constant_labels_explain_nothing() -> None:
+    y = np.arange(20.0)[:, None] - 9.5
+    assert LeaveOneOut(np.ones((20, 3))).r_squared_of_orders(np.tile(y, 3), 1) == pytest.approx([0.0] * 3)
+    assert LeaveOneOut(y).r_squared_of_orders(np.zeros((20, 2)), 1) == pytest.approx([0.0] * 2)

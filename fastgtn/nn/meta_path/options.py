@@ -42,7 +42,7 @@ class MetaPathOptions(BackboneOptions):
     ] = "auto"
     num_layers: Layers
     gamma: Amount | Literal["auto"] = "auto"
-    aggregate: Annotated[Aggregation, Choice(("concat", "mean"))]
+    aggregate: Annotated[Aggregation | Literal["auto"], Choice(("concat", "mean"))] = "auto"
     activation: Activation
     encoder: Annotated[Encoder | Literal["auto", "scores"], Choice(("linear", "relu", "scores"))] = "auto"
     own: Annotated[Own, Choice(("shared", "separate"))]
@@ -90,12 +90,15 @@ class MetaPathOptions(BackboneOptions):
         return {
             "model.start": (*starts, "far") if is_open else starts,
             "model.gamma": gammas if own_tells else gammas[::-1],
+            "model.aggregate": ("mean", "concat"),
             "model.encoder": ("linear", "relu", "scores"),
             "fit.consistency": CONSISTENCIES,
             "fit.weight_decay": WEIGHT_DECAYS,
         }
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
+        if (key, value) == ("model.encoder", "scores"):
+            return {"model.aggregate": "mean"}  # class scores are only added up
         # the term makes answers sharper and weights larger, which the usual decay does not hold back
         return {"fit.weight_decay": WEIGHT_DECAYS[1]} if key == "fit.consistency" and value else {}
 

@@ -20,7 +20,7 @@ def test_each_model_gets_the_graph_that_its_definition_asks_for() -> None:
     assert (fast.graph.normalize, fast.graph.empty_rows, fast.model.gamma) == ("auto", "self", "auto")
     # the first value that is tried is the one of the model itself
     assert (gtn.model.trials(1)["model.gamma"][0], fast.model.trials(1)["model.gamma"][0]) == (0.3, 0.2)
-    assert fast.model.aggregate == gtn.model.aggregate == "mean"
+    assert fast.model.trials(1)["model.aggregate"][0] == gtn.model.trials(1)["model.aggregate"][0] == "mean"
 
 
 def test_a_preset_is_a_set_of_defaults_and_explicit_keys_win() -> None:

@@ -177,10 +177,10 @@ def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
     assert found.screening is not None
     assert not found.screening.own_is_significant
     usual = {"graph.normalize": "row", "model.start": "screened", "model.gamma": 0.0}
-    usual |= {"fit.consistency": 0.0, "fit.weight_decay": 0.001}
+    usual |= {"model.aggregate": "mean", "fit.consistency": 0.0, "fit.weight_decay": 0.001}
     assert tried[0] == usual
     assert {0.01} == {values["fit.weight_decay"] for values in tried if values["fit.consistency"]}
-    assert {"mixed", "far", "log", 0.2} <= {value for values in tried for value in values.values()}
+    assert {"mixed", "far", "log", "concat", 0.2} <= {value for values in tried for value in values.values()}
     best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
     assert found.outcome == best.values
     settled = fastgtn.load_run(tmp_path / "run").config
@@ -217,7 +217,7 @@ def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, Nod
 @pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
 def test_own_features_and_further_paths_that_are_noise_are_left_out(model: str) -> None:
     graph, task = make_random_schema(1011)  # the planted path ends at another node type, and four paths are chosen
-    given = {"graph": {"normalize": "row"}, "model": {"name": model, "encoder": "linear"}}
+    given = {"graph": {"normalize": "row"}, "model": {"name": model, "encoder": "linear", "aggregate": "mean"}}
     config = Config.of(given, {"fit": {"weight_decay": 0.001, "consistency": 0.0}})
     inputs, settled = settle(Inputs.of(graph, config), task, config)
     assert (settled.model.start, settled.model.gamma, settled.model.num_channels) == ("first", 0.0, 1)
@@ -262,7 +262,10 @@ def test_labels_that_are_many_steps_away_are_reached(model: str) -> None:
     task = NodeTask.from_labels(
         "paper", "single", labels, train=ring[::25], val=rest[::2], test=rest[1::2], num_classes=4
     )
-    given = {"graph": {"normalize": "row"}, "model": {"name": model, "encoder": "linear", "gamma": 0.0}}
+    given = {
+        "graph": {"normalize": "row"},
+        "model": {"name": model, "encoder": "linear", "gamma": 0.0, "aggregate": "mean"},
+    }
     given |= {"fit": {"weight_decay": 0.001, "consistency": 0.0}}
     result = fastgtn.fit(graph, task, Config.of(given))
     assert result.config.model.start == "far"
@@ -285,7 +288,7 @@ def test_a_trial_that_is_far_behind_has_one_seed(
         return state
 
     monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
-    given = {"graph": {"normalize": "row"}, "model": {"encoder": "linear", "gamma": 0.0}}
+    given = {"graph": {"normalize": "row"}, "model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean"}}
     config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
     assert settled.model.start == "screened"
