@@ -115,6 +115,49 @@ def hidden_from(graph: HeteroData, relation: Relation, pairs: Array) -> HeteroDa
     return kept
 
 
+def with_links(graph: HeteroData, relation: Relation, pairs: Array) -> HeteroData:
+    """A shallow copy of a graph with some pairs added to a relation, and to any relation that is its reverse.
+
+    Pairs that are edges already are not added again. Added edges have the usual weight and no time.
+    """
+    wider = graph.__copy__()
+    places = [(relation, False), *((r, flipped) for r, flipped in hiding(graph, relation) if r != relation)]
+    for other, flipped in places:
+        added = pairs[::-1] if flipped else pairs
+        width = int(graph[other.target].num_nodes or 0)
+        store = graph[tuple(other)]
+        new = added[:, ~contains(np.sort(pair_keys(store.edge_index.numpy(), width)), pair_keys(added, width))]
+        index = torch.from_numpy(np.ascontiguousarray(new)).to(store.edge_index.dtype)
+        wider[tuple(other)].edge_index = torch.cat([store.edge_index, index], 1)
+        for name, value in _of_each_edge(store).items():
+            usual = float(value.median()) if name == "edge_weight" and len(value) else float("nan")
+            filled = value.new_full((new.shape[1], *value.shape[1:]), usual) if value.is_floating_point() else None
+            if filled is None:
+                del wider[tuple(other)][name]  # whole numbers have no value that says "not known"
+            else:
+                wider[tuple(other)][name] = torch.cat([value, filled])
+    return wider
+
+
+def undirected(graph: HeteroData, relation: Relation) -> HeteroData:
+    """A graph in which a relation between nodes of one type has every edge in both directions.
+
+    Its links have no direction, so the one in which they happen to be stored must not matter. Other relations stay.
+    """
+    if relation.source != relation.target:
+        return graph
+    store, width = graph[tuple(relation)], int(graph[relation.target].num_nodes or 0)
+    edges = store.edge_index.numpy()
+    missing = torch.from_numpy(~contains(np.sort(pair_keys(edges, width)), pair_keys(edges[::-1], width)))
+    if not missing.any():
+        return graph
+    both = graph.__copy__()
+    both[tuple(relation)].edge_index = torch.cat([store.edge_index, store.edge_index[:, missing].flip(0)], 1)
+    for name, value in _of_each_edge(store).items():
+        both[tuple(relation)][name] = torch.cat([value, value[missing]])
+    return both
+
+
 def known_before(graph: HeteroData, relation: Relation, moment: float) -> HeteroData:
     """A shallow copy of a graph without the edges of other relations that are not older than a moment.
 
@@ -147,12 +190,19 @@ def _without(kept: HeteroData, graph: HeteroData, relation: Relation, pairs: Arr
 def _keep(kept: HeteroData, graph: HeteroData, relation: Relation, stays: Array) -> None:
     """Only some edges of a relation, with what belongs to each of them."""
     store, mask = graph[tuple(relation)], torch.from_numpy(stays)
-    edge_count = store.edge_index.size(1)
-    for name, value in store.items():
-        if name == "edge_index":
-            kept[tuple(relation)].edge_index = value[:, mask]
-        elif isinstance(value, torch.Tensor) and value.dim() and value.size(0) == edge_count:
-            kept[tuple(relation)][name] = value[mask]
+    kept[tuple(relation)].edge_index = store.edge_index[:, mask]
+    for name, value in _of_each_edge(store).items():
+        kept[tuple(relation)][name] = value[mask]
+
+
+def _of_each_edge(store: Any) -> dict[str, torch.Tensor]:
+    """What a relation stores for each edge, beside its ends."""
+    count = store.edge_index.size(1)
+    return {
+        name: value
+        for name, value in store.items()
+        if name != "edge_index" and isinstance(value, torch.Tensor) and value.dim() and value.size(0) == count
+    }
 
 
 def both_directions(

@@ -96,7 +96,8 @@ def rank_all(
     """
     order = np.argsort(links[0], kind="stable")
     sources, starts = np.unique(links[0][order], return_index=True)
-    wanted = np.split(links[1][order], starts[1:])[part] if len(sources) else []
+    ends = np.append(starts[1:], len(order))
+    wanted = [links[1][order[a:b]] for a, b in zip(starts[part], ends[part], strict=True)]
     sources = sources[part]
     size = max(1, BLOCK_SCORES // max(known.shape[1], 1))
     lists, reciprocal = [], []
@@ -114,11 +115,14 @@ def rank_all(
 def _places(row: Array, links: Array) -> tuple[Array, Array]:
     """The place of each link in the sorted list, lower numbers first among equals, and its filtered rank."""
     mine = row[links]
-    higher, equal = row > mine[:, None], row == mine[:, None]
-    places = 1 + higher.sum(1) + (equal & (np.arange(len(row)) < links[:, None])).sum(1)
-    higher_others = higher.sum(1) - higher[:, links].sum(1)
-    equal_others = equal.sum(1) - equal[:, links].sum(1)
-    return places, 1 + higher_others + equal_others / 2
+    higher = np.array([np.count_nonzero(row > value) for value in mine])
+    equal = np.array([np.count_nonzero(row == value) for value in mine])
+    before = [
+        np.count_nonzero(row[:link] == row[link]) if ties > 1 else 0 for link, ties in zip(links, equal, strict=True)
+    ]
+    higher_others = higher - (mine > mine[:, None]).sum(1)
+    equal_others = equal - (mine == mine[:, None]).sum(1)
+    return 1 + higher + np.array(before), 1 + higher_others + equal_others / 2
 
 
 def _list_scores(places: Array, at: int) -> Array:

@@ -72,6 +72,10 @@ class Judged(ABC):
                 f"The graph stores the test pairs, and the validation pairs have {task.negatives} negatives: their "
                 "scores are comparable only if the stored negatives were drawn in the same way (--negatives)."
             )
+        skipped = self.screening.left_out
+        if skipped:
+            count = f"{len(skipped)} joined meta-paths were" if len(skipped) > 1 else "One joined meta-path was"
+            found.append(f"{count} not looked at because of size or number, such as {skipped[0]}.")
         if task.cold_share >= MANY_COLD and task.has_features and not self.reads_features:
             found.append(
                 f"{100 * task.cold_share:.0f} % of the validation links have an end without training links, and no "

@@ -325,7 +325,7 @@ def test_pairs_without_direction_have_one_score() -> None:
     )
     result = fit_links(LinkTask.from_graph(graph, "with"), longest=3)
     model = result.model
-    words = JoinedPaths.of(graph, result.task.relation, longest=3).words[:4]
+    words = JoinedPaths.of(result.task.graph, result.task.relation, longest=3).words[:4]
     names = tuple(f"path {number}" for number in range(len(words)))
     weights, scales = rng.normal(size=(len(words), len(SHAPES))), np.full((len(words), 2), 0.3)
     forced = replace(model, words=words, names=names, weights=weights, scales=scales, popularity=0.7)

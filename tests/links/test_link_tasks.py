@@ -176,7 +176,7 @@ def test_refusals(graph: HeteroData, options: dict[str, object], message: str) -
 def test_given_pairs_are_checked(graph: HeteroData) -> None:
     for pairs, message in (
         (Pairs(np.array([0, 60]), np.array([0, 1]), np.array([1.0, 0.0])), "must lie in 0 … 59"),
-        (Pairs(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0])), "must be 0 and 1, and both"),
+        (Pairs(np.array([0, 1]), np.array([0, 1]), np.array([0.0, 0.0])), "must be 0 and 1, and some"),
     ):
         with pytest.raises(InputError, match=message):
             LinkTask.from_pairs(graph, "buys", test=pairs)

@@ -73,7 +73,7 @@ def screen_link_paths(settings: LinkSettings, *, data_dir: Path | None, as_json:
         return
     emit_table(_screening_table(screening))
     for name in screening.left_out[:10]:
-        say("skipped", f"{name}: one half of this path is too large to compute")
+        say("skipped", f"{name}: one half of this path is too large to compute, or there are too many paths")
 
 
 def link_settings(

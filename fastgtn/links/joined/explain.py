@@ -8,7 +8,8 @@ import numpy as np
 
 from fastgtn.links.edges import Array
 from fastgtn.links.joined.model import LinkModel
-from fastgtn.links.joined.paths import JoinedPaths, Word, cut
+from fastgtn.links.joined.paths import JoinedPaths
+from fastgtn.links.joined.words import Word, cut
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import numpy as np
 from fastgtn.errors import InputError
 from fastgtn.links.edges import Array
 from fastgtn.links.joined.logistic import fit_logistic
-from fastgtn.links.joined.paths import JoinedPaths, Word
+from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.joined.shapes import RowShapes, scales_of, shaped
 from fastgtn.links.joined.supervision import Described
+from fastgtn.links.joined.words import Word
 from fastgtn.relations import Relation
 
 RIDGES = (1e-3, 1e-2, 1e-1)

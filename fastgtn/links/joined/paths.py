@@ -18,13 +18,13 @@ from fastgtn.errors import InputError
 from fastgtn.links.edges import Array, both_directions
 from fastgtn.links.joined.dots import pair_dots
 from fastgtn.links.joined.features import with_features
+from fastgtn.links.joined.matrices import mirrors, normalized_matrix, work_of
 from fastgtn.links.joined.shapes import RowShapes, shaped
+from fastgtn.links.joined.words import MOST_PATHS, Word, cut, highest, once, words_between
 from fastgtn.relations import Relation
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
 
-Word = tuple[int, ...]  # numbers of relations, from the source outwards
 MOST_ENTRIES = 50_000_000  # of one half of a path
-MOST_PATHS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,9 @@ class JoinedPaths:
         matrices: Per relation of the stack the normalised matrix, rows where a walk stands, columns where it goes.
             Weights enter by their logarithm, since counts of events spread over several orders of magnitude.
         words: The paths, shortest first.
-        left_out: Paths that were skipped because one half of them would be too large.
+        left_out: Paths that were skipped because one half of them would be too large, or because there are too many.
         reverses: Which relation is the reverse of which.
+        mirrored: For each relation the number of the one whose matrix is its transpose; None if there is none.
     """
 
     relation: Relation
@@ -45,7 +46,8 @@ class JoinedPaths:
     matrices: tuple[Any, ...]
     words: tuple[Word, ...]
     left_out: tuple[Word, ...]
-    reverses: dict[Relation, Relation] = field(default_factory=dict, repr=False)
+    reverses: dict[Relation, Relation]
+    mirrored: tuple[int | None, ...]
     _halves: dict[Word, Any] = field(default_factory=dict, repr=False)
 
     @staticmethod
@@ -65,20 +67,26 @@ class JoinedPaths:
             features: Whether paths may lead through features of both ends.
         """
         both, reverses = both_directions(graph)
-        if features and (words is None or _highest(words) >= len(both.edge_types)):
+        if features and (words is None or highest(words) >= len(both.edge_types)):
             both, reverses = with_features(both, reverses, (relation.source, relation.target))
-        if words and _highest(words) >= len(both.edge_types):
+        if words and highest(words) >= len(both.edge_types):
             raise InputError("the model has paths through features, but the nodes of this graph have none.")
         relations = tuple(Relation(*edge_type) for edge_type in both.edge_types)
         matrices = tuple(normalized_matrix(both, step) for step in relations)
+        mirrored = mirrors(relations, reverses, matrices)
         if words is None:
             # a walk from a source steps against the messages: along the reverse of the relation
             own = {t for t, step in enumerate(relations) if step == reverses[relation]}
-            words = _words(relations, relation, own, longest)
-        kept = tuple(w for w in words if _affordable(w, matrices))
-        left_out = tuple(w for w in words if w not in kept)
-        left_out += kept[MOST_PATHS:]
-        return JoinedPaths(relation, relations, tuple(both.node_types), matrices, kept[:MOST_PATHS], left_out, reverses)
+            words = words_between(relations, relation, own, longest)
+            if relation.source == relation.target:  # a pair has one score along a path and along its reverse
+                words = once(words, mirrored)
+        kept: list[Word] = []
+        left_out: list[Word] = []
+        for word in words:
+            (kept if len(kept) < MOST_PATHS and _is_affordable(word, matrices) else left_out).append(word)
+        node_types = tuple(both.node_types)
+        chosen = tuple(kept), tuple(left_out)
+        return JoinedPaths(relation, relations, node_types, matrices, *chosen, reverses, mirrored)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -88,18 +96,18 @@ class JoinedPaths:
         """Whether pairs have no direction; scores are then means over both directions."""
         return self.relation.source == self.relation.target
 
-    def reversed_word(self, word: Word) -> Word:
-        """The same path from its end to its start."""
-        return tuple(self.relations.index(self.reverses[self.relations[t]]) for t in reversed(word))
-
     def path(self, word: Word) -> MetaPath:
         """The steps of a word as a meta-path that is read from the source to the target."""
         return MetaPath.of([self.relations[t] for t in word])
 
-    def names(self) -> list[str]:
-        """The short names of all paths."""
+    def names(self, words: tuple[Word, ...] | None = None) -> list[str]:
+        """The short names of all paths, or of some."""
         names = PathNames(self.node_types, self.relations)
-        return [names.short(self.path(word)) for word in self.words]
+        return [names.short(self.path(word)) for word in (self.words if words is None else words)]
+
+    def halves(self, word: Word) -> tuple[Word, Word]:
+        """The two parts of a path whose products are kept."""
+        return cheapest_cut(word, self.matrices)
 
     def product(self, word: Word) -> Any:
         """The product of the relations of a half path."""
@@ -111,6 +119,9 @@ class JoinedPaths:
 
     def backwards(self, word: Word) -> Any:
         """The transpose of :meth:`product`: rows are the nodes where the half path ends."""
+        mirror = [self.mirrored[t] for t in reversed(word)]
+        if None not in mirror:  # the product of the reverses; often it is the first half of another path
+            return self.product(tuple(t for t in mirror if t is not None))
         key = (-1, *word)
         if key not in self._halves:
             self._halves[key] = self.product(word).T.tocsr()
@@ -127,7 +138,7 @@ class JoinedPaths:
         chosen = self.words if words is None else words
         out = np.zeros((len(source), len(chosen)))
         for column, word in enumerate(chosen):
-            near, far = cut(word)
+            near, far = self.halves(word)
             if not far:
                 matrix = self.product(near)
                 out[:, column] = np.asarray(matrix[source, target]).ravel() if len(source) else 0.0
@@ -166,83 +177,53 @@ class JoinedPaths:
 
     def _row_strength(self, source: Array, word: Word) -> Any:
         """The strength of one path for some sources and every target, as a sparse matrix."""
-        ways = [word, self.reversed_word(word)] if self.is_within_one_type else [word]
-        parts = [_continued(self.product(cut(way)[0])[source], self, cut(way)[1]) for way in ways]
+        parts = [self._continued(first[source], *rest) for first, rest in self._ways(word)]
         return (sum(parts[1:], parts[0]) / len(parts)).tocsr()
+
+    def _ways(self, word: Word) -> list[tuple[Any, tuple[Word, bool]]]:
+        """The first half of a path, the half that continues it, and whether that is walked backwards.
+
+        Between nodes of one type, a path that differs from its reverse is walked in both directions.
+        """
+        near, far = self.halves(word)
+        ways = [(self.product(near), (far, False))]
+        if self.is_within_one_type and tuple(self.mirrored[t] for t in reversed(word)) != word:
+            ways.append((self.backwards(far or near), (near if far else (), True)))
+        return ways
+
+    def _continued(self, part: Any, half: Word, backwards: bool) -> Any:
+        if not half:
+            return part
+        return part @ (self.backwards(half) if backwards else self.product(half))
 
     def rows(self, source: Array, weights: Array) -> Array:
         """The weighted sum over all paths for some sources and every target, [sources, targets]."""
         count = self.matrices[self.words[0][-1]].shape[1] if self.words else 0
         total = np.zeros((len(source), count), np.float32)
-        by_end: dict[Word, Any] = {}
-        weighted = list(zip(weights, self.words, strict=True))
-        if self.is_within_one_type:
-            weighted = [(w / 2, one) for w, word in weighted for one in (word, self.reversed_word(word))]
-        for weight, word in weighted:
-            if weight:
-                near, far = cut(word)
-                part = self.product(near)[source] * weight
-                by_end[far] = part if far not in by_end else by_end[far] + part
-        for far, part in by_end.items():
-            product = _continued(part, self, far)
+        by_end: dict[tuple[Word, bool], Any] = {}
+        for weight, word in zip(weights, self.words, strict=True):
+            ways = self._ways(word) if weight else []
+            for first, end in ways:
+                part = first[source] * (weight / len(ways))
+                by_end[end] = part if end not in by_end else by_end[end] + part
+        for end, part in by_end.items():
+            product = self._continued(part, *end)
             total += product.toarray() if sp.issparse(product) else product
         return total
 
 
-def _highest(words: tuple[Word, ...]) -> int:
-    """The largest number of a relation."""
-    return max((t for word in words for t in word), default=-1)
+def cheapest_cut(word: Word, matrices: tuple[Any, ...]) -> tuple[Word, Word]:
+    """A path cut in the middle; of three steps, after the first one if that takes less work.
 
-
-def _continued(part: Any, paths: JoinedPaths, far: Word) -> Any:
-    return part @ paths.product(far) if far else part
-
-
-def cut(word: Word) -> tuple[Word, Word]:
-    """The two halves of a path; the first is the longer one."""
-    middle = (len(word) + 1) // 2
-    return word[:middle], word[middle:]
-
-
-def _words(relations: tuple[Relation, ...], relation: Relation, own: set[int], longest: int) -> tuple[Word, ...]:
-    """All sequences of relations from the source type to the target type, shortest first."""
-    found: list[Word] = []
-    begun: list[tuple[Word, str]] = [((), relation.source)]
-    for _ in range(longest):
-        begun = [
-            ((*word, t), step.source) for word, here in begun for t, step in enumerate(relations) if step.target == here
-        ]
-        found += [word for word, here in begun if here == relation.target and not (len(word) == 1 and word[0] in own)]
-        if len(begun) > 20 * MOST_PATHS:
-            break
-    return tuple(found)
-
-
-def _affordable(word: Word, matrices: tuple[Any, ...]) -> bool:
-    """Whether the halves of a path stay below the largest number of entries, by the work that they would take."""
-    for half in cut(word):
-        if len(half) > 1:
-            first, second = matrices[half[0]], matrices[half[1]]
-            if int(np.diff(second.indptr)[first.indices].sum()) > MOST_ENTRIES:
-                return False
-    return True
-
-
-def normalized_matrix(graph: HeteroData, relation: Relation) -> Any:
-    r"""One relation as a sparse matrix :math:`D^{-1/2} A D'^{-1/2}`: row i holds the edges that end at node i.
-
-    The entries of A are :math:`\log(1 + w)` where edges have weights w.
+    On a graph of purchases, items that share a customer are far fewer than customers that share an item.
     """
-    store = graph[tuple(relation)]
-    cols, rows = store.edge_index.numpy()
-    weight = store.get("edge_weight")
-    values = np.ones(len(rows)) if weight is None else np.log1p(weight.double().numpy().clip(min=-0.5))
-    if len(values) and values.min() < 0:
-        raise InputError(
-            f'the relation "{relation}" has negative weights; joined meta-paths need weights of at least 0.'
-        )
-    shape = int(graph[relation.target].num_nodes or 0), int(graph[relation.source].num_nodes or 0)
-    matrix = sp.csr_matrix((values, (rows, cols)), shape=shape)
-    scales = [np.asarray(matrix.sum(axis)).ravel() for axis in (1, 0)]
-    left, right = (np.where(total > 0, np.where(total > 0, total, 1.0) ** -0.5, 0.0) for total in scales)
-    return (sp.diags(left) @ matrix @ sp.diags(right)).tocsr()
+    if len(word) != 3:
+        return cut(word)
+    first, second, third = (matrices[t] for t in word)
+    return (word[:1], word[1:]) if work_of(second, third) < work_of(first, second) else (word[:2], word[2:])
+
+
+def _is_affordable(word: Word, matrices: tuple[Any, ...]) -> bool:
+    """Whether the halves of a path stay below the largest number of entries, by the work that they would take."""
+    halves = cheapest_cut(word, matrices)
+    return all(work_of(*(matrices[t] for t in half[:2])) <= MOST_ENTRIES for half in halves if len(half) > 1)

@@ -68,7 +68,7 @@ def screening_of(described: Described, *, seed: int = 0) -> LinkScreening:
         for column, (name, word, auc, p) in enumerate(zip(names, described.paths.words, aucs, p_values, strict=True))
     ]
     rows.sort(key=lambda row: (row.chosen is None, row.chosen or 0, -abs(row.auc - 0.5)))
-    names_out = tuple(str(described.paths.path(word).types) for word in described.paths.left_out)
+    names_out = tuple(described.paths.names(described.paths.left_out))
     return LinkScreening(tuple(rows), len(described.pairs), names_out)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from torch_geometric.data import HeteroData
 
 from fastgtn.links.edges import Array, hidden_from, known_before
-from fastgtn.links.joined.paths import JoinedPaths, Word
+from fastgtn.links.joined.paths import JoinedPaths
+from fastgtn.links.joined.words import Word
 from fastgtn.links.negatives import Negatives
 from fastgtn.links.task import LinkTask, Pairs
 from fastgtn.links.task.splits import times_of

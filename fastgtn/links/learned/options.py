@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ValidationError
 
 from fastgtn.config import Config
-from fastgtn.config.models import options_by_name
+from fastgtn.config.models import options_of
 from fastgtn.config.tuned_configs import model_values
 from fastgtn.errors import InputError, nearest
 from fastgtn.links.learned.decoders import DecoderKind
@@ -64,7 +64,7 @@ def encoder_config(model: str, values: Values, *, seed: int = 0) -> tuple[Config
         key, known = str(problem["loc"][0]), {"decoder": ("dot", "distmult", "mlp"), "ends": ("auto", "own", "shared")}
         raise InputError(f"model.{key} cannot be {own[key]!r}; {nearest(str(own[key]), known[key])}") from None
     named = model_values(model)
-    defaults = _defaults_of(options_by_name()[named["model"]["name"]])
+    defaults = _defaults_of(options_of(named["model"]["name"]))
     given = merged(dict(values), {"model": section, "fit": {"seed": seed}})
     given["model"] = section
     if given["fit"].get("select_by") in RANKING_METRICS:  # the task ranks all targets; no other task has these metrics
@@ -72,9 +72,9 @@ def encoder_config(model: str, values: Values, *, seed: int = 0) -> tuple[Config
     return Config.of(merged(defaults, named), given), options
 
 
-def _defaults_of(entry: type[BackboneOptions]) -> Values:
+def _defaults_of(entry: type[BackboneOptions] | None) -> Values:
     """What links need of a model, over its own defaults."""
-    if not issubclass(entry, MetaPathOptions):
+    if entry is None or not issubclass(entry, MetaPathOptions):
         return {"fit": FIT}
     divides_itself = entry.normalizations[0] == "none"
     return {"fit": FIT, "model": META_PATHS} | ({} if divides_itself else {"graph": NORMALIZED})

@@ -13,9 +13,9 @@ from fastgtn.config import Config
 from fastgtn.errors import InputError
 from fastgtn.links.edges import Array
 from fastgtn.links.fit import can_rank
-from fastgtn.links.joined.paths import cut
 from fastgtn.links.joined.screen import LinkScreening, screening_of
 from fastgtn.links.joined.supervision import Described, held_out
+from fastgtn.links.joined.words import cut
 from fastgtn.links.learned.graphs import LinkGraphs
 from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.links.learned.options import LinkModelOptions

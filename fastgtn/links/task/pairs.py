@@ -29,6 +29,11 @@ class Pairs:
         """Those pairs that are links, [2, E]."""
         return np.stack([self.source, self.target])[:, self.labels > 0]
 
+    @property
+    def has_both(self) -> bool:
+        """Whether there are links and other pairs."""
+        return len(np.unique(self.labels)) > 1
+
     @staticmethod
     def of(links: Array, others: Array) -> Pairs:
         """Links [2, E] followed by pairs that are not links [2, F]."""
@@ -54,11 +59,11 @@ class Pairs:
             count = int(graph[kind].num_nodes or 0)
             if len(nodes) and (nodes.min() < 0 or nodes.max() >= count):
                 raise InputError(
-                    f"the {name} nodes of the test pairs must lie in 0 … {count - 1}, the nodes of type "
+                    f"the {name} nodes of the given pairs must lie in 0 … {count - 1}, the nodes of type "
                     f'"{kind}", but they span {nodes.min()} … {nodes.max()}.'
                 )
-        if not ((self.labels == 0) | (self.labels == 1)).all() or len(np.unique(self.labels)) < 2:
-            raise InputError("the labels of the test pairs must be 0 and 1, and both must occur.")
+        if not ((self.labels == 0) | (self.labels == 1)).all() or not self.labels.any():
+            raise InputError("the labels of the given pairs must be 0 and 1, and some of the pairs must be links.")
 
 
 def with_negatives(

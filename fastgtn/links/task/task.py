@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import HeteroData
 
-from fastgtn.links.edges import Array, find_relation, hidden_from, known_before
+from fastgtn.links.edges import Array, find_relation, hidden_from, known_before, undirected, with_links
 from fastgtn.links.metrics import PAIR_METRICS, RANKING_METRICS, LinkTally
 from fastgtn.links.negatives import NegativeKind
 from fastgtn.links.task.pairs import Pairs, with_negatives
@@ -33,7 +34,7 @@ class LinkTask:
         test_graph: The graph without the test links: when they are scored, the validation links are known.
         whole: The graph with all known links, on which recommendations are made.
         is_timed: Whether links were split by time, so that later edges of other relations are hidden as well.
-        has_given_test: Whether the test pairs were given, and not drawn as those of validation.
+        has_given_test: Whether the pairs of the test that are not links were given, and those of validation drawn.
         relation: The relation whose edges are predicted, named as in the graph.
         train: Links that the model learns from, [2, E]; they are edges of `graph`.
         val: Links and other pairs that choose the model.
@@ -84,6 +85,7 @@ class LinkTask:
             by: "random", or "time" for a relation with `time`: the latest edges are the test.
         """
         found = find_relation(graph, relation)
+        graph = undirected(graph, found)
         links = distinct_links(graph, found)
         train, val_links, test_links = split_links(graph, found, links, val=val, test=test, by=by, seed=seed)
         test_graph = hidden_from(graph, found, test_links)
@@ -114,33 +116,46 @@ class LinkTask:
         relation: str | tuple[str, str, str],
         *,
         test: Pairs,
-        val: float = 0.1,
+        val: float | Pairs = 0.1,
         negatives: NegativeKind = "uniform",
         seed: int = 0,
     ) -> LinkTask:
-        """A graph that has training links only, and a given sample of test pairs; validation links are drawn."""
+        """A graph that has training links only, and given test pairs; negatives that are not given are drawn.
+
+        Args:
+            val: Validation pairs, whose links need not be in the graph, or the share of its links that is drawn.
+        """
         found = find_relation(graph, relation)
-        test.check(graph, found)
-        graph = hidden_from(graph, found, test.links)
-        links = distinct_links(graph, found)
-        val_links, train = drawn_apart(links, val, seed=seed)
+        for pairs in (test, val) if isinstance(val, Pairs) else (test,):
+            pairs.check(graph, found)
+        graph = hidden_from(undirected(graph, found), found, test.links)
+        if isinstance(val, Pairs):
+            graph = undirected(with_links(graph, found, val.links), found)
+            val_links, train = val.links, distinct_links(hidden_from(graph, found, val.links), found)
+        else:
+            val_links, train = drawn_apart(distinct_links(graph, found), val, seed=seed)
+            val = Pairs.of(val_links, val_links[:, :0])
+        links = np.concatenate([train, val_links], axis=1)  # what is drawn for validation must not know the test
+        drawn = partial(with_negatives, graph, found, kind=negatives)
+        known = np.concatenate([links, test.links], axis=1)
         return LinkTask(
             graph=hidden_from(graph, found, val_links),
             test_graph=graph,
             relation=found,
             train=train,
-            val=with_negatives(graph, found, val_links, links, kind=negatives, seed=seed),
-            test=test,
+            val=val if val.has_both else drawn(val_links, links, seed=seed),
+            test=test if test.has_both else drawn(test.links, known, seed=seed + 1),
             negatives=negatives,
             seed=seed,
             select_by=_select_by(negatives),
-            has_given_test=True,
+            has_given_test=test.has_both and not val.has_both,
         )
 
     @staticmethod
     def for_use(graph: HeteroData, relation: str | tuple[str, str, str]) -> LinkTask:
         """All links of a graph are known, and none is hidden: the graph on which a trained model recommends."""
         found, nothing = find_relation(graph, relation), Pairs.none()
+        graph = undirected(graph, found)
         return LinkTask(graph, graph, found, distinct_links(graph, found), nothing, nothing, whole=graph)
 
     def without_test(self) -> LinkTask:
