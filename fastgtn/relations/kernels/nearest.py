@@ -13,7 +13,7 @@ from fastgtn.relations.kernels.team import on_team
 
 _TILE = 1024  # rows and columns of a tile: a few megabytes, read from the cache while it is still warm
 _PART = 64  # rows or columns of a tile that one thread scans at a time
-_STRIDE = 32  # products that are compared at once before any of them is looked at
+_STRIDE = 64  # products that are compared at once before any of them is looked at
 
 
 def largest_products(g: Tensor, count: int, *, rows: Tensor | None = None, exclude_self: bool = False) -> Tensor:
@@ -126,6 +126,19 @@ def _insert(value: float, number: int, values: np.ndarray, best: np.ndarray) -> 
 
 
 @kernel
+def _has_larger(values: np.ndarray, start: int, floors: np.ndarray) -> np.int32:
+    """Whether any of the `_STRIDE` values from `start` on is above its floor.
+
+    The number of turns is fixed and the answer has the width of a float, so that the compiler compares whole registers.
+    """
+    part, limits = values[start : start + _STRIDE], floors[start : start + _STRIDE]
+    found = np.int32(0)
+    for j in range(_STRIDE):
+        found |= np.int32(part[j] > limits[j])
+    return found
+
+
+@kernel
 def _scan_rows(
     first: int,
     last: int,
@@ -137,17 +150,15 @@ def _scan_rows(
     best: np.ndarray,
 ) -> None:
     """Offer the columns of the tile to some parts of its rows."""
-    end = values.shape[1] - 1
+    end, width = values.shape[1] - 1, tile.shape[1]
+    floors = np.empty(width, tile.dtype)
     for r in range(first * _PART, min(last * _PART, tile.shape[0])):
         row, i = tile[r], top + r
         own = skipped[i]
-        for block in range(0, tile.shape[1], _STRIDE):
-            stop = min(block + _STRIDE, tile.shape[1])
-            floor = values[i, end]
-            above = 0
-            for j in range(block, stop):
-                above += row[j] > floor
-            if above:
+        floors[:] = values[i, end]
+        for block in range(0, width, _STRIDE):
+            stop = min(block + _STRIDE, width)
+            if stop - block < _STRIDE or _has_larger(row, block, floors):
                 for j in range(block, stop):
                     if row[j] > values[i, end] and left + j != own:
                         _insert(row[j], left + j, values[i], best[i])
@@ -165,10 +176,7 @@ def _scan_columns(
         row = tile[r, start:stop_at]
         for block in range(0, len(row), _STRIDE):
             stop = min(block + _STRIDE, len(row))
-            above = 0
-            for j in range(block, stop):
-                above += row[j] > floors[j]
-            if above:
+            if stop - block < _STRIDE or _has_larger(row, block, floors):
                 for j in range(block, stop):
                     i = left + start + j
                     if row[j] > values[i, end]:
