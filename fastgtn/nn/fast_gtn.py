@@ -298,14 +298,14 @@ class FastGTNOptions(MetaPathOptions):
     """The keys of FastGTN, alone or with non-local operations."""
 
     settings: ClassVar[Values] = {
-        "graph": {"normalize": "auto", "empty_rows": "self"},
+        "graph": {"normalize": "auto", "empty_rows": "auto"},
         "features": {"normalize": "auto"},
         "fit": {"weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("row", "log", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {
-        "paper": merged(PAPER, {"graph": {"normalize": "row"}, "model": {"gamma": 0.5}}),
-        "authors-2022": merged(AUTHORS, {"graph": {"normalize": "row"}, "model": {"gamma": 0.0}}),
+        "paper": merged(PAPER, {"graph": {"normalize": "row", "empty_rows": "self"}, "model": {"gamma": 0.5}}),
+        "authors-2022": merged(AUTHORS, {"graph": {"normalize": "row", "empty_rows": "self"}, "model": {"gamma": 0.0}}),
     }
     also_searched: ClassVar[Mapping[str, Range]] = {
         **MetaPathOptions.also_searched,

@@ -197,14 +197,16 @@ class GTNOptions(MetaPathOptions):
     """The keys of GTN, which divides by degrees itself. With normalised rows, all hops of a path count the same."""
 
     settings: ClassVar[Values] = {
-        "graph": {"normalize": "auto"},
+        "graph": {"normalize": "auto", "empty_rows": "auto"},
         "features": {"normalize": "auto"},
         "fit": {"weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("none", "row", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {
-        "paper": merged(PAPER, {"graph": {"normalize": "none"}, "model": {"gamma": 1.0}}),
-        "authors-2022": merged(AUTHORS, {"graph": {"normalize": "none"}, "model": {"gamma": 1.0, "bias": True}}),
+        "paper": merged(PAPER, {"graph": {"normalize": "none", "empty_rows": "self"}, "model": {"gamma": 1.0}}),
+        "authors-2022": merged(
+            AUTHORS, {"graph": {"normalize": "none", "empty_rows": "self"}, "model": {"gamma": 1.0, "bias": True}}
+        ),
     }
 
     name: Literal["gtn"]

@@ -235,14 +235,15 @@ def build_stack(graph: HeteroData, options: GraphOptions, *, times: bool = False
 
 def normalized(stack: RelationStack, options: GraphOptions) -> RelationStack:
     """The prepared relations of a graph or of a batch."""
+    # until "auto" is decided, rows are normalised, and only walks that exist count
+    empty_rows = "zero" if options.empty_rows == "auto" else options.empty_rows
     if options.normalize == "log":
-        return stack.log_normalized(options.empty_rows)
+        return stack.log_normalized(empty_rows)
     if options.normalize == "symmetric":
-        return stack.symmetrically_normalized(options.empty_rows)
+        return stack.symmetrically_normalized(empty_rows)
     if options.normalize == "joint":
-        return stack.jointly_normalized(options.empty_rows)
-    # "auto" is read by row until it is decided
-    return stack if options.normalize == "none" else stack.row_normalized(options.empty_rows)
+        return stack.jointly_normalized(empty_rows)
+    return stack if options.normalize == "none" else stack.row_normalized(empty_rows)
 
 
 def build_features(graph: HeteroData, options: FeatureOptions) -> Features:

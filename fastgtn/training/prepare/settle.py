@@ -21,6 +21,7 @@ from fastgtn.training.prepare.screened import screen_inputs
 from fastgtn.training.prepare.trials import decide, with_values
 
 Progress = Callable[[int, int], None]
+EMPTY_ROWS = ("self", "zero")
 UNIFORM_LENGTH = 2  # hops and channels where there is no path to start from
 UNIFORM_CHANNELS = 2
 MANY_EDGES = 5_000_000  # on larger graphs only the usual normalisation is screened
@@ -84,7 +85,7 @@ class _Screened:
         num_chosen = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
         own_tells = self.best is None or self.best.own_is_significant
         tried = self.config.model.trials(num_chosen, own_tells=own_tells)
-        keys = {"graph.normalize": tuple(self.screenings)} | tried
+        keys = {"graph.normalize": tuple(self.screenings), "graph.empty_rows": EMPTY_ROWS} | tried
         if len(self.scales) > 1 and isinstance(self.config.model, MetaPathOptions):
             keys = {"fit.number_scale": self.scales} | keys
         return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
@@ -97,6 +98,8 @@ class _Screened:
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""
         config = with_values(self.config, values)
+        if config.graph.normalize == "none":  # rows are not divided, so both values mean the same
+            config = with_values(config, {"graph.empty_rows": EMPTY_ROWS[0]})
         screening = self.screenings.get(config.graph.normalize, self.best)
         config = self._numbered(config, screening)
         return replace(self.inputs, decisions=Decisions(screening), options=config.graph), config

@@ -176,15 +176,16 @@ def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
     # the encoder was given, and own features that predict nothing are left out at first
     assert found.screening is not None
     assert not found.screening.own_is_significant
-    usual = {"graph.normalize": "row", "model.start": "screened", "model.gamma": 0.0}
+    usual = {"graph.normalize": "row", "graph.empty_rows": "self", "model.start": "screened", "model.gamma": 0.0}
     usual |= {"model.aggregate": "mean", "fit.consistency": 0.0, "fit.weight_decay": 0.001}
     assert tried[0] == usual
     assert {0.01} == {values["fit.weight_decay"] for values in tried if values["fit.consistency"]}
-    assert {"mixed", "far", "log", "concat", 0.2} <= {value for values in tried for value in values.values()}
+    assert {"zero", "mixed", "far", "log", "concat", 0.2} <= {value for values in tried for value in values.values()}
     best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
     assert found.outcome == best.values
     settled = fastgtn.load_run(tmp_path / "run").config
     assert settled.graph.normalize == found.outcome["graph.normalize"]
+    assert settled.graph.empty_rows == found.outcome["graph.empty_rows"]
     assert settled.model.start == found.outcome["model.start"]
     assert settled.fit.weight_decay == found.outcome["fit.weight_decay"]
 
@@ -236,7 +237,7 @@ def test_a_first_start_gives_other_channels_all_relations(planted: tuple[HeteroD
 
 def test_a_far_start_has_hops_for_five_steps(planted: tuple[HeteroData, NodeTask]) -> None:
     relations = [Relation("a", "ab", "b"), Relation("b", "ba", "a"), IDENTITY]
-    graph = Config.of({}).graph
+    graph = Config.of({"graph": {"empty_rows": "self"}}).graph
     assert far_length(relations, "a", graph) == 15  # one of three relations leads on
     assert far_length(relations, "a", graph.model_copy(update={"empty_rows": "zero"})) == 10  # one of two
     assert far_length(relations[:2], "a", graph.model_copy(update={"empty_rows": "zero"})) == 5
@@ -288,7 +289,10 @@ def test_a_trial_that_is_far_behind_has_one_seed(
         return state
 
     monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
-    given = {"graph": {"normalize": "row"}, "model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean"}}
+    given = {
+        "graph": {"normalize": "row", "empty_rows": "self"},
+        "model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean"},
+    }
     config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
     assert settled.model.start == "screened"
