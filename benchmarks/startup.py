@@ -20,6 +20,7 @@ LIGHT = (
     "fastgtn --help",
     "fastgtn train --help",
     "fastgtn ls",
+    "fastgtn config fast_gtn imdb",
     "a mistyped key",
     "a press of Tab",
 )

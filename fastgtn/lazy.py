@@ -101,7 +101,7 @@ class _Waiting(ModuleType):
 
 @contextmanager
 def standing_in(packages: Sequence[str]) -> Iterator[None]:
-    """Import modules of this package without these packages, whose names all stand for nothing.
+    """Import modules of this package without these packages and modules, whose names all stand for nothing.
 
     For a standalone program that reads signatures and options, calls no model, and ends. Elsewhere, and where one of
     the packages is imported already, this does nothing.
@@ -128,7 +128,8 @@ class _StandingIn:
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
         loader: Any = self
-        return ModuleSpec(fullname, loader, is_package=True) if fullname.split(".")[0] in self.packages else None
+        is_one = any(fullname == name or fullname.startswith(f"{name}.") for name in self.packages)
+        return ModuleSpec(fullname, loader, is_package=True) if is_one else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Let the import make an ordinary module."""

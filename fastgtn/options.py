@@ -23,7 +23,8 @@ Values = dict[str, Any]  # nested, as in a TOML file
 class Section(BaseModel):
     """A section of config keys. Unknown keys are refused, and a section is immutable."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+    # deferred: the checks of a section are built when it is used, since a config uses the section of one model only
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=(), defer_build=True)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ import fastgtn.data
 from fastgtn.cli import app, complete
 from fastgtn.config.config import Config
 from fastgtn.config.models import options_by_name
-from fastgtn.config.source_index import check_keys, config_keys, model_names
+from fastgtn.config.source_index import check_keys, config_keys, model_modules
 from fastgtn.config.toml import flat
 from fastgtn.config.tuned_configs import model_values, models
 from fastgtn.errors import InputError
+from fastgtn.nn import baselines
 
 LARGE = (
     "torch",
@@ -152,6 +153,17 @@ def test_a_line_imports_only_the_command_that_it_names() -> None:
     assert "models" in json.loads(in_new_process(code))
 
 
+def test_a_config_is_printed_without_rich_and_without_the_other_models() -> None:
+    code = (
+        "import sys\nfrom fastgtn.cli import app, start_fast\nstart_fast()\n"
+        "app(['config', 'fast_gtn', 'imdb'], standalone_mode=False)\n"
+        "unused = ('rich', 'fastgtn.relations.stack', 'fastgtn.nn.baselines', 'importlib.metadata')\n"
+        "found = [name for name in unused if name in sys.modules]\n"
+        "assert not found, found\n"
+    )
+    assert "[model]" in in_new_process(code)
+
+
 def test_a_mistyped_key_is_refused_in_the_words_of_the_config() -> None:
     for values in (
         {"fit": {"epoks": 3}},
@@ -179,6 +191,7 @@ def test_public_names_are_imported_when_they_are_used() -> None:
 
 
 UNUSED_BY_TRAINING = (
+    "fastgtn.nn.baselines.gcn",
     "torch._dynamo.utils",
     "torch_geometric.nn.conv",
     "torch_geometric.datasets.planetoid",
@@ -254,7 +267,7 @@ def test_an_unknown_public_name_is_an_attribute_error() -> None:
         fastgtn.FastGNT  # noqa: B018
 
 
-@pytest.mark.parametrize("package", [fastgtn, fastgtn.data, fastgtn.config])
+@pytest.mark.parametrize("package", [fastgtn, fastgtn.data, fastgtn.config, baselines])
 def test_every_lazy_name_exists_and_hides_no_module(package) -> None:
     folder = Path(package.__file__).parent
     for name in package.__all__:
@@ -263,7 +276,7 @@ def test_every_lazy_name_exists_and_hides_no_module(package) -> None:
 
 
 def test_names_from_the_source_are_those_of_the_options() -> None:
-    assert sorted(model_names()) == sorted(options_by_name())
+    assert sorted(model_modules()) == sorted(options_by_name())
     assert sorted(models()) == sorted([*options_by_name(), "fast_gtn_non_local"])
 
 
@@ -297,3 +310,18 @@ def test_the_shell_asks_and_is_answered() -> None:
         f"    assert not set({LARGE!r}) & set(sys.modules)\n"
     )
     assert in_new_process(code, **words).split() == ["fast_gtn", "fast_gtn_non_local"]
+
+
+def test_every_module_can_be_imported_while_imports_are_deferred():
+    # a deferred package that some command does need would fail there and nowhere else
+    every = """
+import importlib, pkgutil
+from fastgtn.cli import start_fast
+start_fast()
+import fastgtn, scipy.stats, sklearn.linear_model
+for module in pkgutil.walk_packages(fastgtn.__path__, "fastgtn."):
+    if module.name != "fastgtn.__main__" and "triton" not in module.name:
+        importlib.import_module(module.name)
+"""
+    run = subprocess.run([sys.executable, "-c", every], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

@@ -68,7 +68,7 @@ def check_settings(settings: list[str] | None) -> None:
 def check_keys(values: dict[str, Any]) -> None:
     """Refuse a mistyped key of a config before torch is imported."""
     from fastgtn.config import source_index
-    from fastgtn.nn.backbone_options import registered
+    from fastgtn.nn.entries import registered
 
     if not registered():  # where the models are imported, some may have other keys: the config itself checks them
         source_index.check_keys(values)

@@ -1,16 +1,24 @@
 """Output of the command line: results go to stdout, everything else to stderr."""
 
+from __future__ import annotations
+
 import json
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
+from fastgtn.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fastgtn.cli.console import stderr, stdout
+
+__all__ = ["complain", "emit_json", "emit_table", "noted", "plain", "say", "stderr", "stdout"]
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
 
 
 def plain(text: str) -> str:
@@ -18,29 +26,6 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-
-
-class PlainConsole(Console):
-    """A console on which only the program itself may style the text; :func:`plain` is applied to all of it."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*map(_plain_object, objects), **options)
-
-
-def _plain_object(value: Any) -> Any:
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, Text) and plain(value.plain) != value.plain:
-        return Text(plain(value.plain), style=value.style)
-    if isinstance(value, Table):
-        for column in value.columns:
-            column.header = _plain_object(column.header)
-            column._cells = [_plain_object(cell) for cell in column._cells]
-    return value
-
-
-stdout = PlainConsole(highlight=False, soft_wrap=True)
-stderr = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def emit_json(value: Any) -> None:
@@ -54,7 +39,11 @@ def emit_table(table: Table, *, folds: bool = False) -> None:
     Args:
         folds: Fold long sentences into the width of the terminal instead.
     """
-    table = _plain_object(table)
+    from rich.measure import Measurement
+
+    from fastgtn.cli.console import plain_object, stdout
+
+    table = plain_object(table)
     if not folds:
         table.width = Measurement.get(stdout, stdout.options.update(max_width=1000), table).maximum
     stdout.print(table)
@@ -62,6 +51,8 @@ def emit_table(table: Table, *, folds: bool = False) -> None:
 
 def say(label: str, text: str) -> None:
     """Print one aligned line of a result: a short label, then the fact."""
+    from fastgtn.cli.console import stdout
+
     stdout.print(f"{label:<7} {text}", markup=False)
 
 
@@ -72,10 +63,14 @@ def noted() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for note in notes:
+        from fastgtn.cli.console import stderr
+
         stderr.print(f"note: {' '.join(str(note.message).split())}", markup=False)
 
 
 def complain(message: str) -> None:
     """Print a user's mistake in one line on stderr."""
+    from fastgtn.cli.console import stderr
+
     one_line = " ".join(message.split())
     stderr.print(f"error: {one_line}", markup=False, style="red")

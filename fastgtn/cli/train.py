@@ -29,15 +29,22 @@ from fastgtn.cli.options import (
     Settings,
     TaskKind,
 )
-from fastgtn.cli.output import emit_json, emit_table, say, stdout
+from fastgtn.cli.output import emit_json, emit_table, plain, say
 from fastgtn.cli.scores import before_shift, points, say_classes
 from fastgtn.lazy import standing_in
 
 if TYPE_CHECKING:
     from fastgtn.config import Config
 
-# What the files of the models import, which also hold their options
-LARGE = ("torch", "torch_geometric", "numba", "llvmlite", "numpy", "scipy", "pyarrow", "duckdb", "safetensors")
+# What the files of the models import, which also hold their options: large packages, and parts of this one that
+# hold no options
+UNUSED_BY_OPTIONS = (
+    *("torch", "torch_geometric", "numba", "llvmlite", "numpy", "scipy", "pyarrow", "duckdb", "safetensors"),
+    *(f"fastgtn.relations.{part}" for part in ("checks", "hops", "kernels", "matrix", "operator", "paths", "stack")),
+    "fastgtn.relations.sampling.batch",
+    *(f"fastgtn.nn.{part}" for part in ("classifier", "learned", "path_tables", "row_linear")),
+    *("fastgtn.nn.inputs.features", "fastgtn.nn.inputs.checks"),
+)
 
 
 def train_command(
@@ -158,12 +165,12 @@ def config_command(
     """
     check_model(model)
     check_settings(settings)
-    with standing_in(LARGE):
+    with standing_in(UNUSED_BY_OPTIONS):
         config = choose_config(None, dataset, model, {}, settings or [])
     if as_json:
         emit_json(config.model_dump(mode="json"))
     else:
-        stdout.print(config.to_toml(), markup=False, end="")
+        typer.echo(plain(config.to_toml()), nl=False)
 
 
 def list_command(data_dir: DataDir = None, as_json: AsJson = False) -> None:

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from fastgtn.config import presets, toml
 from fastgtn.config.batch_options import BatchOptions
-from fastgtn.config.models import FastGTNOptions, ModelOptions, options_by_name
+from fastgtn.config.models import FastGTNOptions, ModelOptions, options_by_name, options_of
 from fastgtn.config.source_index import unknown_key
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
@@ -33,7 +33,7 @@ class GraphOptions(Section):
     """From the graph to the relations that the model reads; "auto" lets validation scores choose."""
 
     normalize: Literal["auto", "row", "symmetric", "joint", "log", "none"] = "row"
-    empty_rows: Literal["self", "zero"] = "self"
+    empty_rows: Literal["auto", "self", "zero"] = "self"
     identity: bool = True
     reverse: bool = False
     binarize: bool = False
@@ -134,7 +134,7 @@ class Config(Section):
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> "Config":
         """From the complete values of a run. A key that its version did not have gets the value it behaved like."""
-        entry = options_by_name().get(str(_model_name(values.get("model"))))
+        entry = options_of(str(_model_name(values.get("model"))))
         return cls.of(EARLIER if entry is not None and issubclass(entry, MetaPathOptions) else {}, values)
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class Config(Section):
             return values
         name, preset = _model_name(model), model.get("preset", "ours")
         values = values | {"model": {"name": name, **model}}
-        if name not in options_by_name() or preset not in presets.PRESETS:
+        if options_of(str(name)) is None or preset not in presets.PRESETS:
             return values  # the check of the field reports the error
         return merged(presets.defaults_of(name, preset), values)
 
@@ -227,7 +227,7 @@ def _fields(section: list[str], chosen: str) -> list[str]:
     model: type[BaseModel] = Config
     for name in section:
         in_model = model is Config and name == "model"
-        model = options_by_name()[chosen] if in_model else model.model_fields[name].annotation  # type: ignore
+        model = options_of(chosen) if in_model else model.model_fields[name].annotation  # type: ignore
     return list(model.model_fields)
 
 

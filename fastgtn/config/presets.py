@@ -9,7 +9,8 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)  # "ours" are the defaults in the
 
 def defaults_of(model: str, preset: Preset) -> Values:
     """The default values of a model under a preset."""
-    from fastgtn.config.models import options_by_name  # the names of presets are listed without importing torch
+    from fastgtn.config.models import options_of  # the names of presets are listed without importing torch
 
-    entry = options_by_name()[model]
+    entry = options_of(model)
+    assert entry is not None, model
     return merged(entry.settings, entry.presets.get(preset, {}))

@@ -22,9 +22,10 @@ _ROOT, _MODEL = "Config", "BackboneOptions"  # the config itself, and what the o
 
 
 class _Section(NamedTuple):
-    """A class of options: what it inherits from, the annotation of each of its keys, and the names of variants."""
+    """A class of options: its module, bases, the annotation of each of its keys, and the names of variants."""
 
     name: str
+    module: str
     bases: tuple[str, ...]
     fields: dict[str, ast.expr]
     variants: dict[str, Any]
@@ -34,18 +35,15 @@ class _Section(NamedTuple):
 def model_variants() -> dict[str, dict[str, Any]]:
     """The names of models and of their variants, and what each says in the section `[model]`."""
     found: dict[str, dict[str, Any]] = {}
-    for section in _sections().values():
-        annotation = section.fields.get("name") if _is_model(section.name) else None
-        if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Literal":
-            name = ast.literal_eval(annotation.slice)
-            variants = section.variants or {name: {"model": {}}}
-            found |= {label: {"name": name, **variant["model"]} for label, variant in variants.items()}
+    for name, section in _models().items():
+        variants = section.variants or {name: {"model": {}}}
+        found |= {label: {"name": name, **variant["model"]} for label, variant in variants.items()}
     return found
 
 
-def model_names() -> tuple[str, ...]:
-    """The values that `model.name` may have."""
-    return tuple(dict.fromkeys(values["name"] for values in model_variants().values()))
+def model_modules() -> dict[str, str]:
+    """The values that `model.name` may have, and the module that describes each model."""
+    return {name: section.module for name, section in _models().items()}
 
 
 @cache
@@ -74,7 +72,7 @@ def unknown_key(names: Sequence[str], known: Iterable[str]) -> str:
 
 def _keys(section: str, prefix: str) -> Iterator[str]:
     for name, annotation in _inherited(section).items():
-        kind = ast.unparse(annotation)
+        kind = _head(annotation)
         if prefix == "" and name == "model":
             for model in _sections():
                 if model == _MODEL or _is_model(model):
@@ -96,6 +94,17 @@ def _inherited(name: str) -> dict[str, ast.expr]:
     return fields | section.fields
 
 
+@cache
+def _models() -> dict[str, _Section]:
+    """The options of each model, by the value of `model.name`."""
+    found: dict[str, _Section] = {}
+    for section in _sections().values():
+        annotation = section.fields.get("name") if _is_model(section.name) else None
+        if isinstance(annotation, ast.Subscript) and _head(annotation) == "Literal":
+            found[ast.literal_eval(annotation.slice)] = section
+    return found
+
+
 def _is_model(name: str) -> bool:
     bases = _sections()[name].bases
     return any(base == _MODEL or (base in _sections() and _is_model(base)) for base in bases)
@@ -107,25 +116,24 @@ def _sections() -> dict[str, _Section]:
     found: dict[str, _Section] = {}
     for folder in _FOLDERS:
         for path in sorted((_PACKAGE / folder).rglob("*.py"), key=lambda path: (len(path.parts), path)):
+            module = ".".join((_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix("").parts))
             for text in _CLASS.findall(path.read_text(encoding="utf-8")):
-                section = _section(ast.parse(text).body[0])
+                section = _section(ast.parse(text).body[0], module)
                 found[section.name] = section
     return found
 
 
-def _section(node: ast.stmt) -> _Section:
+def _section(node: ast.stmt, module: str) -> _Section:
     assert isinstance(node, ast.ClassDef)
-    fields = {
-        line.target.id: line.annotation
-        for line in node.body
-        if isinstance(line, ast.AnnAssign)
-        and isinstance(line.target, ast.Name)
-        and not ast.unparse(line.annotation).startswith("ClassVar")
-    }
-    literals = [
-        line.value
-        for line in node.body
-        if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == "variants" and line.value is not None
-    ]
-    variants = ast.literal_eval(literals[0]) if literals else {}
-    return _Section(node.name, tuple(ast.unparse(base) for base in node.bases), fields, variants)
+    lines = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+    values = {_head(line.target): line for line in lines}
+    fields = {name: line.annotation for name, line in values.items() if _head(line.annotation) != "ClassVar"}
+    variants = values["variants"].value if "variants" in values else None
+    literal = {} if variants is None else ast.literal_eval(variants)
+    return _Section(node.name, module, tuple(map(_head, node.bases)), fields, literal)
+
+
+def _head(node: ast.expr) -> str:
+    """The name of a type without what stands in its brackets; empty for anything else."""
+    inner = node.value if isinstance(node, ast.Subscript) else node
+    return inner.id if isinstance(inner, ast.Name) else ""

@@ -6,7 +6,7 @@ from typing import Any
 from fastgtn.config import toml
 from fastgtn.config.source_index import model_variants
 from fastgtn.errors import InputError, nearest
-from fastgtn.nn.backbone_options import registered
+from fastgtn.nn.entries import registered
 
 
 def models() -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
 
-from fastgtn.errors import InputError
+from fastgtn.nn.entries import register
 from fastgtn.options import Choice, Count, Layers, Numbers, Preset, Section, Share, Values
 
 if TYPE_CHECKING:
@@ -125,32 +125,21 @@ class BackboneOptions(Section):
         return self.module(*places, **self.arguments(), **others)
 
 
-_ENTRIES: dict[str, type[BackboneOptions]] = {}
-
-
 def describes(module: type[Backbone], title: str) -> Callable[[type[Options]], type[Options]]:
     """Register a class of options as the entry of a model, and take defaults from the signature of the model."""
 
     def entry(options: type[Options]) -> type[Options]:
         (name,) = get_args(options.model_fields["name"].annotation)
-        if name in _ENTRIES:
-            raise InputError(f'a model "{name}" already exists: choose another name.')
         options.module, options.title = module, title
         defaults = {p.name: p.default for p in signature(module).parameters.values() if p.default is not p.empty}
         defaults |= {"head_dropout": module.head_dropout}
         for key, field in options.model_fields.items():
             if field.is_required() and key in defaults:
                 field.default = defaults[key]
-        options.model_rebuild(force=True)
-        _ENTRIES[name] = options
+        register(name, options)
         return options
 
     return entry
-
-
-def registered() -> dict[str, type[BackboneOptions]]:
-    """The entry of each model that has been imported, by the value of `model.name`."""
-    return dict(_ENTRIES)
 
 
 def field_ranges(section: type[Section], prefix: str) -> dict[str, Range]:

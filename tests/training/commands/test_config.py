@@ -17,7 +17,8 @@ from fastgtn.errors import InputError
 def test_each_model_gets_the_graph_that_its_definition_asks_for() -> None:
     gtn, fast = Config.of({"model": {"name": "gtn"}}), Config.of({"model": {"name": "fast_gtn"}})
     assert (gtn.graph.normalize, gtn.model.gamma, gtn.model.filter_init_std) == ("auto", "auto", 0.01)
-    assert (fast.graph.normalize, fast.graph.empty_rows, fast.model.gamma) == ("auto", "self", "auto")
+    assert (fast.graph.normalize, fast.graph.empty_rows, fast.model.gamma) == ("auto", "auto", "auto")
+    assert Config.of({"model": {"preset": "paper"}}).graph.empty_rows == "self"  # ε on the diagonal, as published
     # the first value that is tried is the one of the model itself
     assert (gtn.model.trials(1)["model.gamma"][0], fast.model.trials(1)["model.gamma"][0]) == (0.3, 0.2)
     assert fast.model.trials(1)["model.aggregate"][0] == gtn.model.trials(1)["model.aggregate"][0] == "mean"

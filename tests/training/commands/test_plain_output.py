@@ -10,7 +10,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from fastgtn.cli import main, output
+from fastgtn.cli import console, main, output
 from fastgtn.cli.scores import say_classes
 from fastgtn.config import Config
 from fastgtn.errors import InputError
@@ -24,7 +24,7 @@ SHOWN = r"a\x1b[2J\x1b]0;title\x07b\x9b31m"
 def shown(monkeypatch):
     file = io.StringIO()
     for name in ("stdout", "stderr"):
-        monkeypatch.setattr(output, name, output.PlainConsole(file=file, width=200, highlight=False))
+        monkeypatch.setattr(console, name, console.PlainConsole(file=file, width=200, highlight=False))
     return file
 
 
@@ -46,11 +46,15 @@ def test_ordinary_names_stay_as_they_are(shown):
     assert shown.getvalue() == "name    Köln → 北京 α²\n"
 
 
+def test_names_between_colons_are_no_pictures(capsys):
+    output.say("name", ":key: [b]")
+    assert capsys.readouterr().out == "name    :key: [b]\n"
+
+
 def test_no_color_is_respected(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     file = io.StringIO()
-    console = output.PlainConsole(file=file, force_terminal=True)
-    console.print("error", style="red")
+    console.PlainConsole(file=file, force_terminal=True).print("error", style="red")
     assert "31m" not in file.getvalue()
 
 

@@ -23,7 +23,7 @@ from fastgtn.config.models import options_by_name, title_of
 from fastgtn.config.tuned_configs import models
 from fastgtn.data import load
 from fastgtn.errors import InputError
-from fastgtn.nn import Backbone, Features, backbone_options
+from fastgtn.nn import Backbone, Features, entries
 from fastgtn.nn.backbone_options import BackboneOptions, describes
 from fastgtn.nn.baselines.mlp import NoEdges
 from fastgtn.nn.inputs.checks import Input, as_sizes
@@ -65,7 +65,7 @@ class Scaled(Backbone):
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> type[BackboneOptions]:
-    monkeypatch.setattr(backbone_options, "_ENTRIES", backbone_options.registered())
+    monkeypatch.setattr(entries, "_ENTRIES", entries.registered())
 
     @describes(Scaled, "Toy, scaled")
     class ScaledOptions(BackboneOptions):
