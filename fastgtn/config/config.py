@@ -62,12 +62,13 @@ class FitOptions(Section):
     """Optimisation and selection. The filters may have a separate learning rate and weight decay.
 
     Args:
-        trial_seconds: Time for the trials that decide keys with the value "auto"; with 0 each takes its first value.
+        trial_seconds: Processor time for the trials that decide keys with the value "auto"; with 0 each takes its
+            first value.
         consistency: Weight of a term that asks nodes without labels to get the same answer whatever dropout leaves out.
     """
 
     epochs: Count = 100
-    trial_seconds: Amount = 60.0
+    trial_seconds: Amount = 120.0
     learning_rate: Rate = 0.01
     weight_decay: Amount | Literal["auto"] = 0.001
     embedding_weight_decay: Amount = 0.0

@@ -165,11 +165,15 @@ class Plan:
         return self.logits(model.backbone)
 
     @property
+    def entries(self) -> int:
+        """The number of stored feature values that one pass reads."""
+        matrices = [block.matrix for block in self.features.blocks if block.matrix is not None]
+        return sum(m.values.numel() if isinstance(m, SparseMatrix) else m.numel() for m in matrices)
+
+    @property
     def cost(self) -> int:
         """The number of values that one pass reads: edges and feature entries."""
-        matrices = [block.matrix for block in self.features.blocks if block.matrix is not None]
-        entries = sum(m.values.numel() if isinstance(m, SparseMatrix) else m.numel() for m in matrices)
-        return self.graph.cost + entries
+        return self.graph.cost + self.entries
 
 
 def check_task(graph: HeteroData, task: NodeTask) -> None:

@@ -97,6 +97,8 @@ class MetaPathOptions(BackboneOptions):
         }
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
+        if (key, value) == ("model.start", "far"):
+            return {"graph.empty_rows": "zero"}  # with self-loops, a walk that goes as far takes twice as many hops
         if (key, value) == ("model.encoder", "scores"):
             return {"model.aggregate": "mean"}  # class scores are only added up
         # the term makes answers sharper and weights larger, which the usual decay does not hold back

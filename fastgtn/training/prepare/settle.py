@@ -18,7 +18,7 @@ from fastgtn.training.prepare.far import far_length
 from fastgtn.training.prepare.numbers import number_scales
 from fastgtn.training.prepare.scaling import settled_scaling
 from fastgtn.training.prepare.screened import screen_inputs
-from fastgtn.training.prepare.trials import decide, with_values
+from fastgtn.training.prepare.trials import OpenKey, decide, with_values
 
 Progress = Callable[[int, int], None]
 EMPTY_ROWS = ("self", "zero")
@@ -78,17 +78,24 @@ class _Screened:
     def best(self) -> Screening | None:
         return next(iter(self.screenings.values()))
 
-    def open_keys(self) -> dict[str, tuple[Any, ...]]:
-        """The full keys with the value "auto" that trials decide, and the values to try, the usual one first."""
+    def open_keys(self) -> list[OpenKey]:
+        """The full keys with the value "auto" that trials decide, and the values to try, the usual one first.
+
+        Normalisations are compared before the start and again after it: what a far walk needs differs from what the
+        screened paths need.
+        """
         chosen = () if self.best is None else self.best.chosen
         # "itself" alone is a start, too
         num_chosen = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
         own_tells = self.best is None or self.best.own_is_significant
         tried = self.config.model.trials(num_chosen, own_tells=own_tells)
-        keys = {"graph.normalize": tuple(self.screenings), "graph.empty_rows": EMPTY_ROWS} | tried
+        normalizations = ("graph.normalize", tuple(self.screenings))
+        keys: list[OpenKey] = [normalizations, ("graph.empty_rows", EMPTY_ROWS)]
+        for key, values in tried.items():
+            keys += [(key, values), normalizations] if key == "model.start" else [(key, values)]
         if len(self.scales) > 1 and isinstance(self.config.model, MetaPathOptions):
-            keys = {"fit.number_scale": self.scales} | keys
-        return {key: values for key, values in keys.items() if _value(self.config, key) == "auto"}
+            keys.insert(0, ("fit.number_scale", self.scales))
+        return [(key, values) for key, values in keys if _value(self.config, key) == "auto"]
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
         """What the model says, as far as the keys are open."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -20,9 +20,13 @@ from fastgtn.training.fit import train_inputs
 from fastgtn.training.prepare.decisions import Trial, outcome
 
 Progress = Callable[[int, int], None]  # trials that are done, of how many
+OpenKey = tuple[str, tuple[Any, ...]]
 MOST_SEEDS = 2  # of each trial, where they fit into the time
-OPERATIONS, OPERATIONS_PER_SECOND = 4, 8e9  # per value that an epoch reads and column, forward and backward
-COPY_COST = 20  # values that a copy of a node, as one of many moments sees it, counts like
+# Measured on one core, per epoch: small operations and Python, and one number that is read along an edge
+SECONDS_PER_EPOCH, SECONDS_PER_NUMBER = 3e-3, 3e-10
+PASSES = 4  # three for a pass with its gradient, and one for validation
+ENTRY_COST = 0.1  # edges that an entry of the features counts like
+COPY_COST = 30  # edges that a copy of a node, as one of many moments sees it, counts like
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
 RARE_GAIN = 0.5  # the same where a few nodes of a rare class decide: the best of several trials is then mostly luck
 HOPELESS = 4  # a trial ends after its first seed if that is worse by this many margins
@@ -31,8 +35,11 @@ HOPELESS = 4  # a trial ends after its first seed if that is worse by this many 
 class Open(Protocol):
     """A graph and a config with open keys."""
 
-    def open_keys(self) -> dict[str, tuple[Any, ...]]:
-        """The full keys to decide, and the values of each, the usual one first."""
+    def open_keys(self) -> list[OpenKey]:
+        """The full keys to decide in their order, and the values of each, the usual one first.
+
+        A key may come again, so that its values are compared once more after others were decided.
+        """
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
         """Values of other open keys that a trial of this value also takes."""
@@ -48,8 +55,8 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
     `fit.trial_seconds` is estimated from the size of the graph, so that a busy machine decides the same.
     """
     keys = choice.open_keys()
-    first = {key: values[0] for key, values in keys.items()}
-    total = 1 + sum(len(values) - 1 for values in keys.values())
+    first = _first_values(keys)
+    total = 1 + sum(len(values) - 1 for _, values in keys)
     if total == 1:  # nothing to compare
         return _untried(first)
     inputs, config = choice.with_values(first)
@@ -81,7 +88,7 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
 
 
 def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
-    """The time of one training on one core, from the edges and feature entries that an epoch reads.
+    """The processor time of one training on one core, from the edges and feature entries that an epoch reads.
 
     Where nodes have moments, every moment has copies of the nodes that it sees. Edges are few in comparison, and the
     time goes into the tables of the copies.
@@ -92,8 +99,9 @@ def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
     rows = inputs.rows(task.target, torch.cat([task.train.nodes, task.val.nodes, others]).unique())
     width = config.model.floats_per_node * (NUM_VIEWS if len(others) else 1)
     plan = inputs.plan(model, rows)
-    cost = plan.cost + (COPY_COST * plan.features.num_rows if inputs.moments is not None else 0)
-    return config.fit.epochs * width * cost * OPERATIONS / OPERATIONS_PER_SECOND
+    copies = plan.features.num_rows if inputs.moments is not None else 0
+    numbers = width * (plan.graph.cost + ENTRY_COST * plan.entries + COPY_COST * copies)
+    return config.fit.epochs * (SECONDS_PER_EPOCH + SECONDS_PER_NUMBER * PASSES * numbers)
 
 
 def with_values(config: Config, values: Mapping[str, Any]) -> Config:
@@ -110,10 +118,14 @@ def _untried(values: dict[str, Any]) -> tuple[Trial, ...]:
     return (Trial(values, None, 0.0, True),) if values else ()
 
 
-def _candidates(choice: Open, keys: Mapping[str, tuple[Any, ...]], trials: list[Trial]) -> Iterator[dict[str, Any]]:
-    yield {key: values[0] for key, values in keys.items()}
-    for key, values in keys.items():
-        for value in values[1:]:
+def _first_values(keys: Sequence[OpenKey]) -> dict[str, Any]:
+    return {key: values[0] for key, values in keys}
+
+
+def _candidates(choice: Open, keys: Sequence[OpenKey], trials: list[Trial]) -> Iterator[dict[str, Any]]:
+    yield _first_values(keys)
+    for key, values in keys:
+        for value in values:
             yield outcome(tuple(trials)) | choice.tried_with(key, value) | {key: value}
 
 

@@ -240,6 +240,7 @@ def test_a_far_start_has_hops_for_five_steps(planted: tuple[HeteroData, NodeTask
     graph = Config.of({"graph": {"empty_rows": "self"}}).graph
     assert far_length(relations, "a", graph) == 15  # one of three relations leads on
     assert far_length(relations, "a", graph.model_copy(update={"empty_rows": "zero"})) == 10  # one of two
+    assert far_length(relations, "a", graph.model_copy(update={"normalize": "none"})) == 10  # no self-loops are added
     assert far_length(relations[:2], "a", graph.model_copy(update={"empty_rows": "zero"})) == 5
     assert far_length([IDENTITY], "a", graph) == MOST_HOPS
     result = fastgtn.fit(*planted, Config.of(SMALL, {"model": {"start": "far"}}))
@@ -297,6 +298,29 @@ def test_a_trial_that_is_far_behind_has_one_seed(
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
     assert settled.model.start == "screened"
     assert (trained.count("screened"), trained.count("mixed"), trained.count("far")) == (2, 2, 1)
+
+
+@pytest.mark.trials
+def test_normalisations_are_compared_again_where_another_start_wins(
+    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def pretended(inputs: Inputs, task: NodeTask, config: Config) -> State:
+        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
+        tried.append((config.graph.normalize, config.graph.empty_rows, config.model.start))
+        state = State.start(model, config.fit)
+        score = {"far": 0.7}.get(config.model.start, 0.6) + 0.2 * (tried[-1] == ("joint", "zero", "far"))
+        state.best = Best(1, score, 0.0, {})
+        return state
+
+    monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
+    given = {"model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean"}}
+    config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
+    settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
+    assert (settled.graph.normalize, settled.graph.empty_rows, settled.model.start) == ("joint", "zero", "far")
+    assert {start for normalize, _, start in tried if normalize == "joint"} >= {"screened", "far"}
+    assert len(tried) <= 2 * len(set(tried))  # no setting is trained again beyond its two seeds
 
 
 @pytest.mark.trials
