@@ -19,27 +19,36 @@ REVERSE_SHARE = 0.5  # a relation with at least this share of flipped edges is t
 
 @dataclass(frozen=True)
 class GraphShape:
-    """The types of the graph that a link model was trained on, in their order, and the relation that it predicts."""
+    """The types of the graph that a link model was trained on, in their order, and the relation that it predicts.
+
+    Args:
+        reverses: Which relation is the reverse of which; empty if it was not stored.
+    """
 
     node_types: tuple[str, ...]
     edge_types: tuple[Relation, ...]
     relation: Relation
+    reverses: dict[Relation, Relation]
 
     @staticmethod
-    def of(graph: HeteroData, relation: Relation) -> GraphShape:
-        return GraphShape(tuple(graph.node_types), tuple(Relation(*e) for e in graph.edge_types), relation)
+    def of(graph: HeteroData, relation: Relation, reverses: Mapping[Relation, Relation]) -> GraphShape:
+        edge_types = tuple(Relation(*edge_type) for edge_type in graph.edge_types)
+        return GraphShape(tuple(graph.node_types), edge_types, relation, dict(reverses))
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> GraphShape:
         """What :meth:`to_json` wrote."""
         edge_types = tuple(Relation(*map(str, e)) for e in values["edge_types"])
-        return GraphShape(tuple(map(str, values["node_types"])), edge_types, Relation(*map(str, values["relation"])))
+        reverses = {Relation(*map(str, one)): Relation(*map(str, two)) for one, two in values.get("reverses", ())}
+        relation = Relation(*map(str, values["relation"]))
+        return GraphShape(tuple(map(str, values["node_types"])), edge_types, relation, reverses)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "node_types": list(self.node_types),
             "edge_types": [list(e) for e in self.edge_types],
             "relation": list(self.relation),
+            "reverses": [[list(one), list(other)] for one, other in self.reverses.items()],
         }
 
     def aligned(self, graph: HeteroData) -> HeteroData:
@@ -203,35 +212,3 @@ def _of_each_edge(store: Any) -> dict[str, torch.Tensor]:
         for name, value in store.items()
         if name != "edge_index" and isinstance(value, torch.Tensor) and value.dim() and value.size(0) == count
     }
-
-
-def both_directions(
-    graph: HeteroData, *, like: HeteroData | None = None
-) -> tuple[HeteroData, dict[Relation, Relation]]:
-    """A shallow copy in which every relation has a reverse, and which relation is the reverse of which.
-
-    A relation whose edges are stored in the opposite direction as well, by itself or by another one, gets no more.
-
-    Args:
-        like: A graph with both directions; reverses are added where it has them, whatever edges are left here.
-    """
-    both = graph.__copy__()
-    reverses: dict[Relation, Relation] = {}
-    for edge_type in graph.edge_types:
-        relation = Relation(*edge_type)
-        edges = graph[edge_type].edge_index.numpy()
-        found = [
-            other
-            for other in (Relation(*name) for name in graph.edge_types)
-            if (other.source, other.target) == (relation.target, relation.source) and is_reverse(graph, other, edges)
-        ]
-        added = Relation(relation.target, f"rev_{relation.name}", relation.source)
-        if found if like is None else tuple(added) not in like.edge_types:
-            reverses[relation] = relation if relation in found or not found else found[0]
-            continue
-        store = both[tuple(added)]
-        store.edge_index = graph[edge_type].edge_index.flip(0)
-        if "edge_weight" in graph[edge_type]:
-            store.edge_weight = graph[edge_type].edge_weight
-        reverses[relation], reverses[added] = added, relation
-    return both, reverses

@@ -74,7 +74,7 @@ class LinkResult(Judged):
         """The joined paths of a stage's graph, and the popularity of each target there."""
         if stage not in self._graphs:
             task = self.task
-            paths = JoinedPaths.of(task.graph_at(stage), task.relation, words=self.model.words)
+            paths = JoinedPaths.of(task.graph_at(stage), task.relation, words=self.model.words, reverses=task.reverses)
             self._graphs[stage] = paths, popularity_of(task, task.links_at(stage))
         return self._graphs[stage]
 
@@ -102,8 +102,9 @@ class LinkResult(Judged):
         if self.task.known_rows("use")[source, target]:
             pair = np.array([[source], [target]])
             graph = hidden_from(self.task.graph_at("use"), self.task.relation, pair)
-            rest = LinkTask.for_use(graph, self.task.relation)
-            paths = JoinedPaths.of(graph, self.task.relation, words=self.model.words)
+            reverses = self.task.reverses
+            rest = LinkTask.for_use(graph, self.task.relation, reverses=reverses)
+            paths = JoinedPaths.of(graph, self.task.relation, words=self.model.words, reverses=reverses)
             popularity = popularity_of(self.task, rest.train)
         return explain_link(self.model, paths, popularity, source, target, instances=instances)
 
@@ -157,7 +158,7 @@ def choose_model(task: LinkTask, train: Described, chosen: list[int]) -> tuple[L
     """The model that scores best on the validation pairs, or ranks best on them, and its validation scores."""
     words = tuple(train.paths.words[column] for column in chosen)
     popularity = popularity_of(task, task.train)
-    paths = JoinedPaths.of(task.graph, task.relation, words=words)
+    paths = JoinedPaths.of(task.graph, task.relation, words=words, reverses=task.reverses)
     val = describe(task.val, paths, popularity, words)
     models = list(fit_models(train, chosen))
     model = models[int(np.argmax(_validated(task, models, val)))]  # of equal ones, that with the fewest paths
@@ -229,5 +230,5 @@ def check_pair(task: LinkTask, source: int, target: int) -> None:
 
 
 def _describe_val(task: LinkTask, model: LinkModel) -> Described:
-    paths = JoinedPaths.of(task.graph, task.relation, words=model.words)
+    paths = JoinedPaths.of(task.graph, task.relation, words=model.words, reverses=task.reverses)
     return describe(task.val, paths, popularity_of(task, task.train), model.words)

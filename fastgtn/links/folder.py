@@ -33,20 +33,28 @@ def graph_of(settings: LinkSettings, *, data_dir: str | Path | None = None) -> H
     return archive.read(located(settings, data_dir))[0]
 
 
-def load_link_task(settings: LinkSettings, *, data_dir: str | Path | None = None) -> LinkTask:
-    """The graph of the settings, the links to predict on it, and the metric that chooses."""
-    return _loaded(settings, data_dir).selecting(settings.select_by)
+def load_link_task(
+    settings: LinkSettings, *, data_dir: str | Path | None = None, shape: GraphShape | None = None
+) -> LinkTask:
+    """The graph of the settings, the links to predict on it, and the metric that chooses.
+
+    Args:
+        shape: The types of the graph that a model was trained on, and their order; other types are refused.
+    """
+    return _loaded(settings, data_dir, shape).selecting(settings.select_by)
 
 
-def _loaded(settings: LinkSettings, data_dir: str | Path | None) -> LinkTask:
+def _loaded(settings: LinkSettings, data_dir: str | Path | None, shape: GraphShape | None) -> LinkTask:
     path = located(settings, data_dir)
-    graph, _ = archive.read(path)
+    stored = archive.read(path)[0]
+    graph = stored if shape is None else shape.aligned(stored)
     stated = _stated(graph)
     relation = settings.relation or stated.get("relation")
     if relation is None:
         file = ArrayFile(path)
-        stored = {name: file[name] for name in file if name.startswith("lp_")}
-        return task_of_archive(graph, stored, negatives=settings.negatives or "uniform", seed=settings.seed)
+        arrays = {name: file[name] for name in file if name.startswith("lp_")}
+        # their nodes are numbered over all types in the order of the archive
+        return task_of_archive(stored, arrays, negatives=settings.negatives or "uniform", seed=settings.seed)
     found = find_relation(graph, relation)
     stated = stated if stated.get("relation") == str(found) else {}
     return LinkTask.from_graph(
@@ -74,7 +82,7 @@ def save(result: LinkResult | LearnedLinks, settings: LinkSettings, folder: Path
         {
             "format_version": FORMAT_VERSION,
             "settings": settings.to_json(),
-            "graph": GraphShape.of(result.task.graph_at("use"), result.task.relation).to_json(),
+            "graph": GraphShape.of(result.task.graph_at("use"), result.task.relation, result.task.reverses).to_json(),
             "model": result.model.to_json() if isinstance(result, LinkResult) else {"encoders": settings.model},
             "screening": {
                 "paths": [vars(path) | {"steps": list(path.steps)} for path in result.screening.paths],
@@ -119,10 +127,11 @@ def load_links(
         raise InputError(f"{place / FILE} is damaged ({error!r}): train the model again.") from None
     settings = replace(settings, dataset=graph) if isinstance(graph, str) else settings
     if graph is None or (hides and isinstance(graph, str)):
-        task = load_link_task(settings, data_dir=data_dir)
+        task = load_link_task(settings, data_dir=data_dir, shape=shape)
+        task = replace(task, reverses=shape.reverses or task.reverses)
     else:
         given = graph_of(settings, data_dir=data_dir) if isinstance(graph, str) else graph
-        task = LinkTask.for_use(shape.aligned(given), shape.relation)
+        task = LinkTask.for_use(shape.aligned(given), shape.relation, reverses=shape.reverses)
     if model is not None:
         return LinkResult(task, model, screening, *scores)
     return load_encoders(place, task, screening, scores)

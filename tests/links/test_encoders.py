@@ -9,13 +9,14 @@ from fastgtn.config import Config
 from fastgtn.data.synthetic.linked import make_planted_links
 from fastgtn.errors import InputError
 from fastgtn.links import LinkTask
-from fastgtn.links.edges import Array, both_directions, hidden_from
+from fastgtn.links.edges import Array, hidden_from
 from fastgtn.links.learned.graphs import LinkGraphs
 from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.links.learned.options import encoder_config
 from fastgtn.links.learned.parts import end_parts, pair_parts
 from fastgtn.links.learned.passes import LinkBatches, WholeLinks
 from fastgtn.links.learned.result import LearnedLinks, fit_encoders
+from fastgtn.links.reverses import both_directions
 from fastgtn.nn import Features
 from fastgtn.relations import RelationStack
 from fastgtn.relations.paths.metapath import PathNames

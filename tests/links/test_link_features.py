@@ -14,12 +14,12 @@ from fastgtn.data import archive
 from fastgtn.data.synthetic.linked import make_new_items
 from fastgtn.errors import InputError
 from fastgtn.links import LinkTask, fit_links
-from fastgtn.links.edges import both_directions
 from fastgtn.links.joined.features import STRONGEST, feature_entries, with_features
 from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.joined.supervision import held_out_parts
 from fastgtn.links.learned.options import encoder_config
 from fastgtn.links.learned.train import settle
+from fastgtn.links.reverses import both_directions
 from fastgtn.relations import Relation
 
 BUYS = Relation("user", "buys", "item")

@@ -8,12 +8,13 @@ from torch_geometric.data import HeteroData
 from fastgtn.data.synthetic.linked import make_planted_links
 from fastgtn.errors import InputError
 from fastgtn.links import LinkTask, Pairs, fit_links
-from fastgtn.links.edges import both_directions, contains, hidden_from, pair_keys
+from fastgtn.links.edges import contains, hidden_from, pair_keys
 from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.joined.supervision import held_out, held_out_parts
 from fastgtn.links.learned.graphs import LinkGraphs
 from fastgtn.links.learned.options import encoder_config
 from fastgtn.links.negatives import NegativeKind, Negatives
+from fastgtn.links.reverses import both_directions
 from fastgtn.relations import Relation
 
 

@@ -16,6 +16,7 @@ from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
 from fastgtn.links.edges import Array
+from fastgtn.links.reverses import Reverses
 from fastgtn.relations import Relation
 
 STRONGEST = 32  # features of one node that are kept, those that differ most from the usual
@@ -29,9 +30,7 @@ def feature_type(node_type: str) -> str:
     return f"{FEATURE_MARK}{node_type}"
 
 
-def with_features(
-    graph: HeteroData, reverses: dict[Relation, Relation], ends: tuple[str, str]
-) -> tuple[HeteroData, dict[Relation, Relation]]:
+def with_features(graph: HeteroData, reverses: Reverses, ends: tuple[str, str]) -> tuple[HeteroData, Reverses]:
     """A shallow copy in which the features of both ends are nodes, after all other types and relations.
 
     Args:

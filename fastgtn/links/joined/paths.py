@@ -15,12 +15,13 @@ import scipy.sparse as sp
 from torch_geometric.data import HeteroData
 
 from fastgtn.errors import InputError
-from fastgtn.links.edges import Array, both_directions
+from fastgtn.links.edges import Array
 from fastgtn.links.joined.dots import pair_dots
 from fastgtn.links.joined.features import with_features
 from fastgtn.links.joined.matrices import mirrors, normalized_matrix, work_of
 from fastgtn.links.joined.shapes import RowShapes, shaped
 from fastgtn.links.joined.words import MOST_PATHS, Word, cut, highest, once, words_between
+from fastgtn.links.reverses import Reverses, both_directions, walked
 from fastgtn.relations import Relation
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
 
@@ -46,7 +47,7 @@ class JoinedPaths:
     matrices: tuple[Any, ...]
     words: tuple[Word, ...]
     left_out: tuple[Word, ...]
-    reverses: dict[Relation, Relation]
+    reverses: Reverses
     mirrored: tuple[int | None, ...]
     _halves: dict[Word, Any] = field(default_factory=dict, repr=False)
 
@@ -58,6 +59,7 @@ class JoinedPaths:
         longest: int = 4,
         words: tuple[Word, ...] | None = None,
         features: bool = True,
+        reverses: Reverses | None = None,
     ) -> JoinedPaths:
         """Find the paths of up to `longest` steps, or take those that were found on a graph of the same schema.
 
@@ -65,8 +67,9 @@ class JoinedPaths:
 
         Args:
             features: Whether paths may lead through features of both ends.
+            reverses: Which relation is the reverse of which, if another graph says so: see :class:`LinkTask`.
         """
-        both, reverses = both_directions(graph)
+        both, reverses = both_directions(graph, reverses)
         if features and (words is None or highest(words) >= len(both.edge_types)):
             both, reverses = with_features(both, reverses, (relation.source, relation.target))
         if words and highest(words) >= len(both.edge_types):
@@ -101,9 +104,11 @@ class JoinedPaths:
         return MetaPath.of([self.relations[t] for t in word])
 
     def names(self, words: tuple[Word, ...] | None = None) -> list[str]:
-        """The short names of all paths, or of some."""
+        """The short names of all paths, or of some; steps are named in the direction in which they are walked."""
         names = PathNames(self.node_types, self.relations)
-        return [names.short(self.path(word)) for word in (self.words if words is None else words)]
+        return [
+            names.short(walked(self.path(word), self.reverses)) for word in (self.words if words is None else words)
+        ]
 
     def halves(self, word: Word) -> tuple[Word, Word]:
         """The two parts of a path whose products are kept."""

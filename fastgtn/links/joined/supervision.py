@@ -66,7 +66,12 @@ def held_out_parts(task: LinkTask, *, longest: int, seed: int, features: bool = 
         later = order[: fold * size] if task.is_timed else order[:0]
         words = parts[0].paths.words if parts else None
         paths = JoinedPaths.of(
-            _without(task, hidden, later), task.relation, longest=longest, words=words, features=features
+            _without(task, hidden, later),
+            task.relation,
+            longest=longest,
+            words=words,
+            features=features,
+            reverses=task.reverses,
         )
         words = words or paths.words
         parts.append(_described_without(task, hidden, later, paths, words, seed=seed + fold * FOLD_SEEDS))

@@ -15,6 +15,7 @@ from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.learned.model import LinkPredictor
 from fastgtn.links.learned.parts import EndParts, PairParts, end_parts, pair_parts
 from fastgtn.links.metrics import roc_auc
+from fastgtn.links.reverses import Reverses, walked
 from fastgtn.links.task import LinkTask
 from fastgtn.nn import Backbone
 from fastgtn.relations import Relation
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import HeteroData
 
     from fastgtn.links.learned.result import LearnedLinks
-
-Reverses = dict[Relation, Relation]
 
 
 def parts_of_pairs(
@@ -62,7 +61,7 @@ def explain_pair(
         graph: The graph that they were made from, in which the instances are looked up.
     """
     found = parts_of_pairs(model, inputs, relation, reverses, np.array([source]), np.array([target]))
-    paths = JoinedPaths.of(graph, relation, words=())
+    paths = JoinedPaths.of(graph, relation, words=(), reverses=reverses)
     reasons = []
     for name, path, value in zip(found.names, found.paths, found.values[:, 0].tolist(), strict=True):
         word = () if path is None else tuple(paths.relations.index(step) for step in path.relations)
@@ -81,7 +80,7 @@ def joined_paths(result: LearnedLinks, *, most_pairs: int) -> list[LinkPath]:
     order = np.random.default_rng([task.seed, 0xE]).permutation(len(task.val))[:most_pairs]
     source, target, labels = (side[order] for side in (task.val.source, task.val.target, task.val.labels))
     inputs = result.graphs.stages["val"]
-    found = parts_of_pairs(result.model, inputs, task.relation, result.reverses, source, target)
+    found = parts_of_pairs(result.model, inputs, task.relation, task.reverses, source, target)
     popularity = result.graphs.popularity(task.train)[torch.from_numpy(target)]
     offsets = result.model.offsets(popularity).detach().double() + found.others
     total = (offsets + found.values.sum(0)).numpy()
@@ -99,7 +98,7 @@ def joined_paths(result: LearnedLinks, *, most_pairs: int) -> list[LinkPath]:
                 float(np.abs(part - part.mean()).mean()),
                 whole - roc_auc(total - part, labels),
                 roc_auc(part, labels),
-                None if path is None else tested.get(names.short(path)),
+                None if path is None else tested.get(names.short(walked(path, task.reverses))),
             )
         )
     return sorted(rows, key=lambda row: -row.contribution)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from fastgtn.config import Config
-from fastgtn.links.edges import Array, both_directions
+from fastgtn.links.edges import Array
 from fastgtn.links.joined.supervision import popularity_of
 from fastgtn.links.learned.hiding import Hider
 from fastgtn.links.learned.model import Ends
 from fastgtn.links.negatives import Negatives
+from fastgtn.links.reverses import both_directions
 from fastgtn.links.task import LinkTask, Pairs, Stage
 from fastgtn.nn import NodeClassifier
 from fastgtn.training.build import Inputs, Plan, build_stack
@@ -36,7 +37,7 @@ class LinkGraphs:
     @staticmethod
     def of(task: LinkTask, config: Config) -> LinkGraphs:
         """Prepare the graphs of a task. Links are removed from one stack, so all stages have the same relations."""
-        both, _ = both_directions(task.graph_at("use"))
+        both, _ = both_directions(task.graph_at("use"), task.reverses)
         use = replace(Inputs.of(both, config), moments=None)  # links have no moments
         hider = Hider.of(both, use.raw, task.relation)
         test = use
@@ -46,7 +47,7 @@ class LinkGraphs:
         stages: dict[Stage, Inputs] = {"val": val, "test": test, "use": use}
         if task.is_timed:  # edges of other relations that came later are hidden as well
             for stage in ("val", "test"):
-                past, _ = both_directions(task.graph_at(stage), like=both)
+                past, _ = both_directions(task.graph_at(stage), task.reverses)
                 stages[stage] = replace(use, raw=build_stack(past, config.graph))
         return LinkGraphs(task, stages, hider)
 

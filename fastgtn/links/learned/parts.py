@@ -17,8 +17,9 @@ from fastgtn.explain.linear import LinearPart
 from fastgtn.explain.walks import backbone_of
 from fastgtn.links.learned.decoders import Dot
 from fastgtn.links.learned.model import LinkPredictor
+from fastgtn.links.reverses import Reverses, walked
 from fastgtn.nn import Backbone, Features
-from fastgtn.relations import Relation, RelationStack
+from fastgtn.relations import RelationStack
 from fastgtn.relations.paths.metapath import MetaPath, PathNames
 
 MOST_PATHS = 200  # effective meta-paths of one end
@@ -102,7 +103,7 @@ class PairParts:
 
 @torch.no_grad()
 def pair_parts(
-    model: LinkPredictor, source: EndParts, target: EndParts, reverses: dict[Relation, Relation], names: PathNames
+    model: LinkPredictor, source: EndParts, target: EndParts, reverses: Reverses, names: PathNames
 ) -> PairParts:
     """Combine the parts of both ends, whose nodes are matched one by one."""
     if not isinstance(model.decoder, Dot):
@@ -117,7 +118,7 @@ def pair_parts(
                 continue
             back = MetaPath(tuple(reverses.get(r, r) for r in reversed(far.relations)), far.types[::-1])
             meets = near.types[-1] == back.types[0]
-            titles.append(f"{names.short(near)}·{names.short(back)}")
+            titles.append("·".join(names.short(walked(half, reverses)) for half in (near, back)))
             joined.append(MetaPath(near.relations + back.relations, near.types + back.types[1:]) if meets else None)
             values.append(products[p, q])
     stacked = torch.stack(values) if values else torch.zeros(0, len(others), dtype=torch.float64)

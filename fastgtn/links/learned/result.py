@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fastgtn.config import Config
-from fastgtn.links.edges import Array, both_directions, hidden_from
+from fastgtn.links.edges import Array, hidden_from
 from fastgtn.links.fit import LinkPath, check_pair, full_ranking, score_stage
 from fastgtn.links.joined.explain import LinkReasons
 from fastgtn.links.joined.screen import LinkScreening
@@ -104,16 +104,11 @@ class LearnedLinks(Judged):
         if self.task.known_rows("use")[source, target]:
             pair = np.array([[source], [target]])
             graph, inputs = hidden_from(graph, relation, pair), self.graphs.use_without(pair)
-            links = LinkTask.for_use(graph, relation).train
+            links = LinkTask.for_use(graph, relation, reverses=self.task.reverses).train
         popularity = self.graphs.popularity(links)
         return explain_pair(
-            self.model, inputs, graph, relation, self.reverses, popularity, source, target, instances=instances
+            self.model, inputs, graph, relation, self.task.reverses, popularity, source, target, instances=instances
         )
-
-    @cached_property
-    def reverses(self) -> dict[Any, Any]:
-        """Which relation is the reverse of which."""
-        return both_directions(self.task.graph_at("use"))[1]
 
     def metapaths(self, top: int | None = None) -> list[LinkPath]:
         """The joined meta-paths by what they contribute to the scores of validation pairs; none without meta-paths."""

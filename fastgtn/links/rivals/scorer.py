@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fastgtn.links.edges import Array, both_directions
+from fastgtn.links.edges import Array
 from fastgtn.links.fit import can_rank, full_ranking
 from fastgtn.links.metrics import pair_scores
+from fastgtn.links.reverses import both_directions
 from fastgtn.links.task import LinkTask, Pairs, Stage
 from fastgtn.links.verdict import chosen_by
 
@@ -63,7 +64,7 @@ class Union:
 
     @staticmethod
     def of(task: LinkTask, stage: Stage) -> Union:
-        graph, _ = both_directions(task.graph_at(stage))
+        graph, _ = both_directions(task.graph_at(stage), task.reverses)
         counts = [int(graph[t].num_nodes or 0) for t in graph.node_types]
         starts = dict(zip(graph.node_types, np.cumsum([0, *counts]).tolist(), strict=False))
         edges, kinds = [], []

@@ -16,6 +16,7 @@ from torch_geometric.data import HeteroData
 from fastgtn.links.edges import Array, find_relation, hidden_from, known_before, undirected, with_links
 from fastgtn.links.metrics import PAIR_METRICS, RANKING_METRICS, LinkTally
 from fastgtn.links.negatives import NegativeKind
+from fastgtn.links.reverses import Reverses, find_reverses
 from fastgtn.links.task.pairs import Pairs, with_negatives
 from fastgtn.links.task.splits import SplitBy, distinct_links, drawn_apart, split_links, times_of
 from fastgtn.relations import Relation
@@ -41,6 +42,7 @@ class LinkTask:
         test: Links and other pairs that are scored once.
         negatives: How pairs that are not links are drawn.
         seed: Draws the splits and the negatives.
+        reverses: Which relation is the reverse of which, by the edges of the whole graph; the same at every stage.
         select_by: The validation metric that chooses a model: by default "ndcg@20" of the ranking of all targets, which
             is what recommending needs, or "roc_auc" of the pairs if links are compared with nodes at two hops.
     """
@@ -57,6 +59,7 @@ class LinkTask:
     whole: HeteroData | None = None
     is_timed: bool = False
     has_given_test: bool = False
+    reverses: Reverses = field(default_factory=dict)
     num_sources: int = field(init=False)
     num_targets: int = field(init=False)
 
@@ -64,6 +67,8 @@ class LinkTask:
         object.__setattr__(self, "num_sources", int(self.graph[self.relation.source].num_nodes or 0))
         object.__setattr__(self, "num_targets", int(self.graph[self.relation.target].num_nodes or 0))
         object.__setattr__(self, "whole", self.test_graph if self.whole is None else self.whole)
+        if not self.reverses:
+            object.__setattr__(self, "reverses", find_reverses(self.graph_at("use")))
 
     @staticmethod
     def from_graph(
@@ -152,11 +157,18 @@ class LinkTask:
         )
 
     @staticmethod
-    def for_use(graph: HeteroData, relation: str | tuple[str, str, str]) -> LinkTask:
-        """All links of a graph are known, and none is hidden: the graph on which a trained model recommends."""
+    def for_use(
+        graph: HeteroData, relation: str | tuple[str, str, str], *, reverses: Reverses | None = None
+    ) -> LinkTask:
+        """All links of a graph are known, and none is hidden: the graph on which a trained model recommends.
+
+        Args:
+            reverses: Those of the graph that the model was trained on.
+        """
         found, nothing = find_relation(graph, relation), Pairs.none()
         graph = undirected(graph, found)
-        return LinkTask(graph, graph, found, distinct_links(graph, found), nothing, nothing, whole=graph)
+        known = distinct_links(graph, found)
+        return LinkTask(graph, graph, found, known, nothing, nothing, whole=graph, reverses=reverses or {})
 
     def without_test(self) -> LinkTask:
         """The same task for a search of settings: it has no test pairs, and no graph that contains their links."""
