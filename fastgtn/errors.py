@@ -5,13 +5,15 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+MOST_LISTED, SHOWN = 60, 10  # a list of more names is not read: a few of them show what names look like
+
 
 class InputError(ValueError):
     """A user's input is wrong. The message says what was expected, what was found and what to do."""
 
 
 def nearest(name: str, options: Iterable[str]) -> str:
-    """The hint for a wrong name: ``did you mean "acm"?``, or the list of valid names."""
+    """The hint for a wrong name: ``did you mean "acm"?``, or valid names; of very many only a few."""
     known = sorted(options)
     close = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
     if close:
@@ -19,6 +21,8 @@ def nearest(name: str, options: Iterable[str]) -> str:
             word for word in close if sorted(word) == sorted(name)
         ]  # the same letters in another order are the most likely typing mistake
         return f'did you mean "{(swapped or close)[0]}"?'
+    if len(known) > MOST_LISTED:
+        return f"valid names are, for example: {', '.join(known[:SHOWN])}"
     return f"valid names are: {', '.join(known)}" if known else "there are no valid names"
 
 

@@ -32,7 +32,7 @@ class ShownLink:
 
     source: str
     target: str
-    probability: float
+    logit: float
     reasons: LinkReasons | None
 
 
@@ -86,8 +86,7 @@ def shown_links(result: LinkResult | LearnedLinks, sources: int) -> list[ShownLi
             if target < 0:
                 continue
             reasons = result.explain(int(source), int(target), instances=1) if can_explain and place == 0 else None
-            probability = float(1 / (1 + np.exp(-logit)))
-            shown.append(ShownLink(names[0][source], names[1][target], probability, reasons))
+            shown.append(ShownLink(names[0][source], names[1][target], float(logit), reasons))
     return shown
 
 
@@ -175,12 +174,20 @@ def _recommended(result: LinkResult | LearnedLinks, shown: Sequence[ShownLink]) 
         why = _reasons(link.reasons, texts) if link.reasons is not None else None
         name = link.source if link.source != last else ""
         last = link.source
-        probability = f"{100 * link.probability:.1f} %"
         rows.append(
-            el("tr", el("th", name, scope="row"), el("td", link.target), *_numbers((probability,)), el("td", why))
+            el(
+                "tr",
+                el("th", name, scope="row"),
+                el("td", link.target),
+                *_numbers((f"{link.logit:+z.2f}",)),
+                el("td", why),
+            )
         )
-    heads = (relation.source, relation.target, "probability", "why the first one")
-    lead = "New partners, known links left out. The reasons are parts of the log-odds, which add up."
+    heads = (relation.source, relation.target, "log-odds", "why the first one")
+    lead = (
+        "New partners, known links left out. The reasons are parts of the log-odds and add up to them. Log-odds "
+        "rank the partners: they compare a link with one other pair, so they are no probabilities among all pairs."
+    )
     return el("section", el("h3", "Recommendations"), el("p", lead, class_="lead"), table("", heads, rows))
 
 

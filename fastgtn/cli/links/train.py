@@ -128,6 +128,8 @@ def _points_of(scores: dict[str, float]) -> str:
 
 
 def path_table(paths: list[dict[str, Any]]) -> Any:
+    """The joined meta-paths of a model. Names may have brackets, which are not markup."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -137,7 +139,7 @@ def path_table(paths: list[dict[str, Any]]) -> Any:
         sign = "−" if path["weight"] < 0 else "+"
         table.add_row(
             str(rank),
-            path["name"],
+            escape(path["name"]),
             f"{sign}{path['contribution']:.3f}",
             f"{100 * path['without']:.1f}",
             f"{100 * path['auc']:.1f}",
@@ -147,6 +149,7 @@ def path_table(paths: list[dict[str, Any]]) -> Any:
 
 
 def _screening_table(screening: LinkScreening) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -154,5 +157,5 @@ def _screening_table(screening: LinkScreening) -> Any:
         table.add_column(name, justify="left" if name == "joined meta-path" else "right")
     for path in screening.paths:
         chosen = "" if path.chosen is None else str(path.chosen)
-        table.add_row(path.name, f"{100 * path.auc:.1f}", f"{path.p_value:.3f}", f"{path.gain:.4f}", chosen)
+        table.add_row(escape(path.name), f"{100 * path.auc:.1f}", f"{path.p_value:.3f}", f"{path.gain:.4f}", chosen)
     return table

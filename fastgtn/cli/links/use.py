@@ -9,8 +9,11 @@ from fastgtn.cli.output import emit_json, emit_table, noted, say
 from fastgtn.errors import InputError, nearest
 
 MOST_SOURCES = 20  # whose recommendations a page shows
+MOST_COMPARED = 2000  # ids among which one that is similar to a wrong one is looked for
 
 if TYPE_CHECKING:
+    from torch_geometric.data import HeteroData
+
     from fastgtn.links.fit import LinkResult
     from fastgtn.links.joined.explain import LinkReasons
     from fastgtn.links.learned.result import LearnedLinks
@@ -82,7 +85,7 @@ def write_recommendations(
         relation.source: sources[found.sources[row]],
         "rank": np.broadcast_to(np.arange(1, top + 1), kept.shape)[kept],
         other: targets[found.targets[kept]],
-        "probability": 1 / (1 + np.exp(-found.logits[kept])),
+        "log_odds": found.logits[kept],
     }
     if "node_name" in whole[relation.target]:
         columns[f"{other} name"] = np.array(texts_of(whole, relation.target))[found.targets[kept]]
@@ -123,11 +126,12 @@ def report_link_run(
 
 
 def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, top: int, as_json: bool) -> None:
-    from fastgtn.links.folder import names_of, texts_by_type
+    from fastgtn.links.fit import LinkResult
+    from fastgtn.links.folder import texts_by_type
 
     relation, graph = result.task.relation, result.task.graph_at("use")
-    source = _number(names_of(graph, relation.source), relation.source, pair[0])
-    target = _number(names_of(graph, relation.target), relation.target, pair[1])
+    source = _number(graph, relation.source, pair[0])
+    target = _number(graph, relation.target, pair[1])
     names = texts_by_type(graph, relation)
     reasons = result.explain(source, target)
     if as_json:
@@ -135,7 +139,9 @@ def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, t
         return
     ends = f"{relation.source} {names[relation.source][source]} – {relation.target} {names[relation.target][target]}"
     say("pair", f"{ends} · log-odds {reasons.logit:+z.3f}")
-    say("", f"{reasons.bias:+z.3f} constant · {reasons.popularity:+z.3f} popularity of the {relation.target}")
+    is_mutual = relation.source == relation.target and isinstance(result, LinkResult)
+    popular = "both ends" if is_mutual else f"the {relation.target}"
+    say("", f"{reasons.bias:+z.3f} constant · {reasons.popularity:+z.3f} popularity of {popular}")
     for reason in reasons.reasons[:top]:
         say("", f"{reason.contribution:+z.3f} {reason.name}")
         for instance in reason.instances:
@@ -143,10 +149,19 @@ def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, t
             say("", f"       {100 * instance.share:4.1f} %  {through}")
 
 
-def _number(names: list[str], kind: str, name: str) -> int:
-    if name not in names:
-        raise InputError(f'there is no {kind} "{name}"; {nearest(name, names[:2000])}')
-    return names.index(name)
+def _number(graph: HeteroData, kind: str, name: str) -> int:
+    """The number of the node with an id, or with a name that no other node of its type has."""
+    from fastgtn.links.folder import names_of, texts_of
+
+    ids, texts = names_of(graph, kind), texts_of(graph, kind)
+    if name in ids:
+        return ids.index(name)
+    if name not in texts:
+        raise InputError(f'there is no {kind} "{name}"; {nearest(name, ids[:MOST_COMPARED])}')
+    same = [number for text, number in zip(texts, ids, strict=True) if text == name]
+    if len(same) > 1:
+        raise InputError(f'{len(same)} {kind} nodes are named "{name}": give one of the ids {", ".join(same[:5])}.')
+    return texts.index(name)
 
 
 def _as_values(reasons: LinkReasons, names: dict[str, list[str]]) -> dict[str, Any]:

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 TABLES = (".parquet", ".csv")  # the formats of predictions
 ARRAYS = (".npz", ".parquet")  # of embeddings
+LINKS = "links.csv"  # in the run folder: the table of a link model, unless --out names another
 ID_FILES = (".csv", ".parquet", ".txt")
 
 
 def predict_command(
     run: RunFolder,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The table to write: .parquet or .csv.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The table to write: .parquet or .csv. With a link model, links.csv in the run folder."
+        ),
+    ] = None,
     nodes: Annotated[
         Path | None,
         typer.Option(help='Score only the ids in this file: column "node" of a .csv or .parquet, or lines of a .txt.'),
@@ -53,7 +59,9 @@ def predict_command(
     if graph is not None and tables is not None:
         raise InputError("--graph and --tables cannot be combined: give a graph archive or a graph.toml file.")
     if out is None and embeddings is None:
-        raise InputError("give --out for a table of predictions, or --embeddings for representations, or both.")
+        if not is_link_run(run):
+            raise InputError("give --out for a table of predictions, or --embeddings for representations, or both.")
+        out = run / LINKS
     _check_output(out, TABLES, "predictions are", force=force)
     _check_output(embeddings, ARRAYS, "embeddings are", force=force)
     _check_ids(nodes)

@@ -23,7 +23,7 @@ def task_of_archive(
 
     Validation links are drawn from the graph where the archive has none, and so are pairs that are not links.
     """
-    relation = find_relation(graph, _only_name(arrays))
+    relation = find_relation(graph, _only_name(graph, arrays))
     val, test = _stored_pairs(arrays)
     sample = _labelled(arrays, EVALUATED) if EVALUATED[0] in arrays else None
     if sample is not None:
@@ -36,10 +36,11 @@ def task_of_archive(
     return LinkTask.from_pairs(graph, relation, test=numbered[1], negatives=negatives, seed=seed, **given)
 
 
-def _only_name(arrays: Mapping[str, Array]) -> str:
+def _only_name(graph: HeteroData, arrays: Mapping[str, Array]) -> str:
     """The relation that the archive wants predicted."""
     if "lp_relation" not in arrays:
-        raise InputError("the archive stores no link task: name the relation to predict with --link.")
+        known = ", ".join(dict.fromkeys(name for _, name, _ in graph.edge_types))
+        raise InputError(f"the archive stores no link task: name the relation to predict with --link ({known}).")
     names = [str(name) for name in np.asarray(arrays["lp_relation"]).ravel()]
     if len(names) != 1:
         raise InputError(
