@@ -18,7 +18,7 @@ from fastgtn.links.joined.paths import JoinedPaths
 from fastgtn.links.joined.ranked import rank_models
 from fastgtn.links.joined.screen import LinkScreening, screening_of
 from fastgtn.links.joined.supervision import Described, describe, held_out, popularity_of
-from fastgtn.links.metrics import pair_scores, rank_all
+from fastgtn.links.metrics import AT, pair_scores, rank_all
 from fastgtn.links.recommend import Recommendations, recommend
 from fastgtn.links.task import LinkTask, Pairs, Stage
 from fastgtn.links.verdict import Judged, chosen_by
@@ -185,15 +185,16 @@ def score_val(task: LinkTask, model: LinkModel, val: Described) -> dict[str, flo
     return scores | full_ranking(task, partial(model.rows, val.paths, popularity), "val")
 
 
-def full_ranking(task: LinkTask, rows: Callable[[Array], Array], stage: Stage) -> dict[str, float]:
+def full_ranking(task: LinkTask, rows: Callable[[Array], Array], stage: Stage, *, at: int = AT) -> dict[str, float]:
     """The metrics of hidden links when all targets are ranked; nothing where these are too many.
 
     Args:
         rows: Scores of some sources with every target.
+        at: The length of the lists of recommendations.
     """
     if not can_rank(task, stage):
         return {}
-    return rank_all(rows, task.pairs_at(stage).links, task.known_rows(stage)).scores()
+    return rank_all(rows, task.pairs_at(stage).links, task.known_rows(stage), at=at).scores()
 
 
 def can_rank(task: LinkTask, stage: Stage) -> bool:
@@ -212,11 +213,12 @@ class Answers(Protocol):
     def rows(self, stage: Stage) -> Callable[[Array], Array]: ...
 
 
-def score_stage(result: Answers, stage: Stage) -> dict[str, float]:
+def score_stage(result: Answers, stage: Stage, *, at: int = AT) -> dict[str, float]:
     """The metrics of the pairs of a stage, and of the ranking of all targets; those of the test are read once."""
     pairs = result.task.pairs_at(stage)
     logits = result.predict(pairs.source, pairs.target, stage=stage)
-    return pair_scores(logits, pairs.labels, pairs.source) | full_ranking(result.task, result.rows(stage), stage)
+    ranked = full_ranking(result.task, result.rows(stage), stage, at=at)
+    return pair_scores(logits, pairs.labels, pairs.source) | ranked
 
 
 def check_pair(task: LinkTask, source: int, target: int) -> None:

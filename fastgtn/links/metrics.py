@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,22 @@ import torch
 from torch import Tensor
 
 from fastgtn.data.metrics import entitle
+from fastgtn.errors import InputError
 from fastgtn.links.edges import Array
 
 AT = 20  # length of the lists of recommendations that are scored
 PAIR_METRICS = ("roc_auc", "average_precision", "mrr")
-RANKING_METRICS = (f"recall@{AT}", f"ndcg@{AT}", f"hits@{AT}", "filtered_mrr")  # of all targets of each source
+
+
+def ranking_metrics(at: int) -> tuple[str, str, str, str]:
+    """The metrics of all ranked targets of each source, for lists of some length."""
+    entitle({f"ndcg@{at}": f"NDCG@{at}"})
+    return f"recall@{at}", f"ndcg@{at}", f"hits@{at}", "filtered_mrr"
+
+
+RANKING_METRICS = ranking_metrics(AT)
 SELECTED_BY = (*PAIR_METRICS, *RANKING_METRICS, "loss", "last")  # what may choose a model, or its epoch
-entitle({f"ndcg@{AT}": f"NDCG@{AT}", "filtered_mrr": "filtered MRR"})
+entitle({"filtered_mrr": "filtered MRR"})
 BLOCK_SCORES = 8_000_000  # scores of sources with all targets that are held at once
 
 
@@ -34,6 +43,7 @@ class LinkTally:
         sources: The source of each pair, [B].
         lists: Recall, NDCG and hit of the list of each ranked source, float64 [S, 3].
         reciprocal: 1 / filtered rank of each link of these sources, float64 [L].
+        at: The length of the lists.
     """
 
     logits: Tensor
@@ -41,6 +51,7 @@ class LinkTally:
     sources: Tensor
     lists: Tensor
     reciprocal: Tensor
+    at: int = field(default=AT, kw_only=True)
 
     @staticmethod
     def of_pairs(logits: Tensor, labels: Tensor, sources: Tensor) -> LinkTally:
@@ -49,21 +60,22 @@ class LinkTally:
         return LinkTally(logits.detach().double().cpu(), labels.cpu(), sources.cpu(), none.view(0, 3), none)
 
     @staticmethod
-    def of_lists(lists: Sequence[Array], reciprocal: Sequence[Array]) -> LinkTally:
+    def of_lists(lists: Sequence[Array], reciprocal: Sequence[Array], at: int = AT) -> LinkTally:
         """Of ranked sources alone."""
         none = torch.zeros(0, dtype=torch.float64)
         both = [
             torch.from_numpy(np.concatenate([empty, *parts]))
             for empty, parts in ((np.zeros((0, 3)), lists), (np.zeros(0), reciprocal))
         ]
-        return LinkTally(none, none.long(), none.long(), *both)
+        return LinkTally(none, none.long(), none.long(), *both, at=at)
 
     @property
     def rows(self) -> int:
         return len(self.logits)
 
     def __add__(self, other: LinkTally) -> LinkTally:
-        return LinkTally(*(torch.cat([mine, theirs]) for mine, theirs in zip(self._parts, other._parts, strict=True)))
+        sums = (torch.cat([mine, theirs]) for mine, theirs in zip(self._parts, other._parts, strict=True))
+        return LinkTally(*sums, at=self.at if len(self.lists) else other.at)
 
     @property
     def _parts(self) -> tuple[Tensor, ...]:
@@ -76,7 +88,8 @@ class LinkTally:
             found = pair_scores(self.logits.numpy(), self.labels.numpy(), self.sources.numpy())
         if len(self.lists):
             columns = [*self.lists.T, self.reciprocal]
-            found |= {name: _mean(column.tolist()) for name, column in zip(RANKING_METRICS, columns, strict=True)}
+            names = ranking_metrics(self.at)
+            found |= {name: _mean(column.tolist()) for name, column in zip(names, columns, strict=True)}
         return found
 
 
@@ -92,8 +105,11 @@ def rank_all(
         rows: Scores of some sources with every target, [sources, targets].
         links: The hidden links [2, E].
         known: Known links as a sparse matrix [sources, targets]; they are left out.
+        at: The length of the lists, at least 1.
         part: Which of the sources this process ranks.
     """
+    if at < 1:
+        raise InputError(f"lists of recommendations have at least 1 target, but got {at}.")
     order = np.argsort(links[0], kind="stable")
     sources, starts = np.unique(links[0][order], return_index=True)
     ends = np.append(starts[1:], len(order))
@@ -109,7 +125,7 @@ def rank_all(
             places, ranks = _places(row, mine)
             lists.append(_list_scores(places, at)[None])
             reciprocal.append(1 / ranks)
-    return LinkTally.of_lists(lists, reciprocal)
+    return LinkTally.of_lists(lists, reciprocal, at)
 
 
 def _places(row: Array, links: Array) -> tuple[Array, Array]:

@@ -221,10 +221,12 @@ def test_ranking_counts_every_target_that_is_not_known() -> None:
     found = tally.scores()
     # source 0: target 0 is known; the list is 2, 3, 1, 4, so the links 3 and 1 have the places 2 and 3
     # filtered: link 3 is tied with target 2 (rank 1.5), and link 1 is behind target 2 alone (rank 2, without link 3)
-    assert found["recall@20"] == 0.25
-    assert found["ndcg@20"] == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)) / 2)
-    assert found["hits@20"] == 0.5
+    assert found["recall@2"] == 0.25
+    assert found["ndcg@2"] == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)) / 2)
+    assert found["hits@2"] == 0.5
     assert found["filtered_mrr"] == pytest.approx((1 / 1.5 + 1 / 2 + 1 / 5) / 3)
+    with pytest.raises(InputError, match="have at least 1 target, but got 0"):
+        rank_all(lambda sources: rows[sources], links, known, at=0)
 
 
 def test_tallies_of_parts_give_the_same_bits_as_the_whole() -> None:
@@ -233,12 +235,13 @@ def test_tallies_of_parts_give_the_same_bits_as_the_whole() -> None:
     links = np.argwhere((rng.random((30, 50)) < 0.1) & ~known.toarray()).T
     labels, sources = torch.from_numpy(rng.integers(2, size=90)), torch.from_numpy(rng.integers(9, size=90))
     logits = torch.from_numpy(rng.normal(size=90))
-    whole = LinkTally.of_pairs(logits, labels, sources) + rank_all(lambda s: rows[s], links, known)
+    whole = LinkTally.of_pairs(logits, labels, sources) + rank_all(lambda s: rows[s], links, known, at=7)
     count = len(np.unique(links[0]))
-    parts = [rank_all(lambda s: rows[s], links, known, part=part) for part in (slice(20, count), slice(0, 20))]
+    parts = [rank_all(lambda s: rows[s], links, known, at=7, part=part) for part in (slice(20, count), slice(0, 20))]
     for part in (slice(50, 90), slice(0, 50)):
         parts.append(LinkTally.of_pairs(logits[part], labels[part], sources[part]))
     assert sum(parts[1:], parts[0]).scores() == whole.scores()
+    assert "ndcg@7" in whole.scores()
     assert exchange.decode(exchange.encode(whole)).scores() == whole.scores()  # between processes
 
 

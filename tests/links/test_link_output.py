@@ -87,3 +87,16 @@ def test_a_graph_without_a_link_task_says_which_relations_there_are(folder: Path
     words = ["train", "--graph", str(folder / "shop.npz"), "--task", "link"]
     with pytest.raises(InputError, match=r"with --link \(visits, sells, likes, marks, viewed_0, viewed_1, buys\)"):
         CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_lists_of_another_length_are_scored(folder: Path) -> None:
+    scored = json.loads(run("evaluate", folder / "run", "--at", "5", "--json"))
+    result = load_links(folder / "run")
+    best, hidden = result.recommend(top=5, stage="test"), result.task.test.links
+    recalls = []
+    for source in np.unique(hidden[0]):
+        mine = hidden[1][hidden[0] == source]
+        recalls.append(np.isin(mine, best.targets[source]).mean())
+    assert scored["recall@5"] == pytest.approx(np.mean(recalls))
+    assert "recall@20" not in scored
+    assert "NDCG@5" in run("evaluate", folder / "run", "--at", "5")

@@ -47,17 +47,26 @@ def explain_link_run(
 
 
 def evaluate_link_run(
-    run: Path, *, split: str, seed: int | None, graph: str | None, data_dir: Path | None, as_json: bool
+    run: Path,
+    *,
+    split: str,
+    at: int | None,
+    seed: int | None,
+    graph: str | None,
+    data_dir: Path | None,
+    as_json: bool,
 ) -> None:
-    """Score the validation or the test pairs of a run again."""
+    """Score the validation or the test pairs of a run again, with lists of recommendations of some length."""
     from fastgtn.data.metrics import title_of
     from fastgtn.links.fit import score_stage
     from fastgtn.links.folder import load_links
+    from fastgtn.links.metrics import AT
 
     if split not in ("val", "test"):
         raise InputError(f'a link model is scored on "val" or "test", but got "{split}".')
     stage: Stage = "val" if split == "val" else "test"
-    scores = score_stage(load_links(run, seed=seed, graph=graph, data_dir=data_dir), stage)
+    result = load_links(run, seed=seed, graph=graph, data_dir=data_dir)
+    scores = score_stage(result, stage, at=AT if at is None else at)
     if as_json:
         emit_json({"run": str(run), "split": split, **scores})
     else:

@@ -8,12 +8,16 @@ from fastgtn.cli.choose import is_link_run
 from fastgtn.cli.options import AsJson, DataDir, RunFolder, RunGraph, RunSeed
 from fastgtn.cli.output import emit_json, say
 from fastgtn.cli.scores import balance_line, before_shift
-from fastgtn.errors import check_run_folder
+from fastgtn.errors import InputError, check_run_folder
 
 
 def evaluate_command(
     run: RunFolder,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    at: Annotated[
+        int | None,
+        typer.Option(help="With a link model: length of the lists for recall, NDCG and hits. Default: 20.", min=1),
+    ] = None,
     graph: RunGraph = None,
     seed: RunSeed = None,
     data_dir: DataDir = None,
@@ -27,8 +31,10 @@ def evaluate_command(
     if is_link_run(run):
         from fastgtn.cli.links.use import evaluate_link_run
 
-        evaluate_link_run(run, split=split, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json)
+        evaluate_link_run(run, split=split, at=at, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json)
         return
+    if at is not None:
+        raise InputError(f"--at is the length of lists of recommendations, but {run} is a model of nodes.")
     from fastgtn.data.metrics import headline, shown, title_of
     from fastgtn.runs.load import load_run
 
