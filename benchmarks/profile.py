@@ -1,7 +1,8 @@
-"""Where the time of training goes:  python -m benchmarks.profile [dblp acm …] [--models fast_gtn gtn] [--epochs 30].
+"""Where the time of training goes:  python -m benchmarks.profile [dblp ./folder …] [--models gtn] [--epochs 30].
 
 Trains with the tuned configs under torch's profiler, which also sees our kernels. Shares are of the wall-clock time of
 the epochs after the first. An operation inside the validation or the optimiser counts there and nowhere else.
+An epoch of a large graph can be shortened:  python -m benchmarks.profile ./oag-cs --config-of oag-nn --batches 12
 """
 
 import argparse
@@ -9,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from fastgtn.bench.measure import markdown
 from fastgtn.config import Config
 from fastgtn.config.tuned_configs import model_values, recipe
-from fastgtn.data import NodeTask, load
+from fastgtn.data import NodeTask, Split, load
 from fastgtn.errors import InputError
 from fastgtn.relations.kernels import dropout, edge_loops, hop, nearest
 from fastgtn.training.build import Inputs
@@ -41,6 +44,8 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", default=["dblp", "acm", "flickr", "oag-nn"])
     parser.add_argument("--models", nargs="*", default=["fast_gtn", "gtn"])
     parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--config-of", help="the dataset whose tuned configs are used, if not the graph's own")
+    parser.add_argument("--batches", type=int, help="batches of an epoch, with the same share of the validation nodes")
     arguments = parser.parse_args()
     rows = []
     for dataset in arguments.datasets:
@@ -48,27 +53,37 @@ def main() -> None:
         for model in arguments.models:
             epochs = arguments.epochs if dataset in ("dblp", "acm", "flickr") else 2
             fit = {"fit": {"epochs": epochs + 1, "patience": 0, "runs": 1}}
-            config = Config.of(recipe(model, dataset) or model_values(model), fit)
+            config = Config.of(recipe(model, arguments.config_of or dataset) or model_values(model), fit)
             inputs = Inputs.of(graph, config)
-            plain = seconds_per_epoch(inputs, task, config)
-            shares = profiled(inputs, task, config)
+            part = shortened(task, arguments.batches * config.batch.size) if arguments.batches else task
+            plain = seconds_per_epoch(inputs, part, config)
+            shares = profiled(inputs, part, config)
             cells = [f"{100 * shares[name]:.0f} %" for name in COLUMNS]
-            rows.append([f"{dataset}, {model}", f"{1e3 * plain:.1f} ms", *cells])
-            print(rows[-1], flush=True)
+            rows.append([f"{graph.name}, {model}", f"{1e3 * plain:.1f} ms", *cells])
+            print(rows[-1], f"{len(part.train)} training and {len(part.val)} validation nodes", flush=True)
     print(f"{torch.get_num_threads()} threads")
     print(markdown(["training", "epoch", *COLUMNS], rows))
 
 
 def graph_of(name: str) -> tuple[Any, NodeTask]:
-    """A graph of the data folder, or one of the generated shapes."""
+    """A graph of the data folder, the archive in a folder, or one of the generated shapes."""
     try:
-        graph, task = load(name)
+        graph, task = load(Path(name) if "/" in name else name)
     except InputError:
         from fastgtn.data.synthetic.oag import make_oag
 
         graph, task = make_oag(name)
     assert task is not None
     return graph, task
+
+
+def shortened(task: NodeTask, count: int) -> NodeTask:
+    """The task with this many training nodes, and the same share of the validation nodes."""
+    if not 0 < count < len(task.train):
+        return task
+    kept = -(-count * len(task.val) // len(task.train))
+    train = Split(task.train.nodes[:count], task.train.labels[:count])
+    return replace(task, train=train, val=Split(task.val.nodes[:kept], task.val.labels[:kept]))
 
 
 def seconds_per_epoch(inputs: Inputs, task: NodeTask, config: Config) -> float:
