@@ -14,6 +14,7 @@ from fastgtn.errors import InputError, nearest
 from fastgtn.relations import Relation
 
 Array = np.ndarray[Any, np.dtype[Any]]
+NEARLY_ALL = 0.95  # of hidden links: a relation that holds them may give them away
 REVERSE_SHARE = 0.5  # a relation with at least this share of flipped edges is the reverse of another
 
 
@@ -178,6 +179,20 @@ def known_before(graph: HeteroData, relation: Relation, moment: float) -> Hetero
             time = graph[edge_type].time.numpy()
             _keep(kept, graph, Relation(*edge_type), ~(time >= moment))
     return kept
+
+
+def still_holding(graph: HeteroData, hidden: Array, relation: Relation) -> list[Relation]:
+    """Other relations that hold nearly all of some hidden links [2, E], in either direction."""
+    found = []
+    for other in (Relation(*edge_type) for edge_type in graph.edge_types):
+        for pairs, ends in ((hidden, (other.source, other.target)), (hidden[::-1], (other.target, other.source))):
+            if ends != (relation.source, relation.target) or other == relation or not hidden.shape[1]:
+                continue
+            width = int(graph[other.target].num_nodes or 0)
+            edges = np.sort(pair_keys(graph[tuple(other)].edge_index.numpy(), width))
+            if contains(edges, pair_keys(pairs, width)).mean() >= NEARLY_ALL:
+                found.append(other)
+    return list(dict.fromkeys(found))
 
 
 def is_reverse(graph: HeteroData, other: Relation, edges: Array) -> bool:

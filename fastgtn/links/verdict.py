@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from fastgtn.data.metrics import title_of
+from fastgtn.links.edges import still_holding
 from fastgtn.links.joined.screen import LinkScreening
 from fastgtn.links.task import LinkTask
 
@@ -71,6 +72,11 @@ class Judged(ABC):
             found.append(
                 f"The graph stores the test pairs, and the validation pairs have {task.negatives} negatives: their "
                 "scores are comparable only if the stored negatives were drawn in the same way (--negatives)."
+            )
+        for other in still_holding(task.graph, task.val.links, task.relation):
+            found.append(
+                f'The relation "{other}" holds the hidden links too, and it stays in the graph: if its edges are made '
+                "together with the links, as a rating is with a like, train on a graph without it."
             )
         skipped = self.screening.left_out
         if skipped:

@@ -217,3 +217,16 @@ def test_a_split_by_time_hides_later_edges_of_all_relations(graph: HeteroData) -
         LinkTask.from_graph(graph, "buys", by="time")
     with pytest.raises(InputError, match='by "random" or by "time"'):
         LinkTask.from_graph(graph, "buys", by="date")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_flipped", [False, True])
+def test_a_relation_that_holds_the_hidden_links_is_named(is_flipped: bool) -> None:
+    graph = make_planted_links(users=60, items=40, seed=0)
+    buys = graph["user", "buys", "item"].edge_index
+    others = torch.from_numpy(np.random.default_rng(0).integers(40, size=(2, 2 * buys.size(1))))
+    rated = torch.cat([buys, others], 1).unique(dim=1)  # less than half of the ratings are purchases
+    name = ("item", "rated_by", "user") if is_flipped else ("user", "rated", "item")
+    assert not any("holds the hidden links" in note for note in fit_links(LinkTask.from_graph(graph, "buys")).notes())
+    graph[name].edge_index = rated.flip(0) if is_flipped else rated
+    notes = fit_links(LinkTask.from_graph(graph, "buys")).notes()
+    assert any(f'The relation "{"-".join(name)}" holds the hidden links too' in note for note in notes)
