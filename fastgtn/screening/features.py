@@ -143,4 +143,7 @@ def _mixed(block: FeatureBlock, width: int, generator: torch.Generator) -> Tenso
     elif not is_wide:
         return matrix.to(dtype)
     # features may be stored in half precision, in a file that is larger than the memory
-    return torch.cat([part.to(dtype) @ mixing for part in matrix.split(ROWS_AT_ONCE)]) - shift
+    mixed = torch.empty(len(matrix), mixing.size(1), dtype=dtype)
+    for part, out in zip(matrix.split(ROWS_AT_ONCE), mixed.split(ROWS_AT_ONCE), strict=True):
+        torch.sub(part.to(dtype) @ mixing, shift, out=out)
+    return mixed

@@ -87,8 +87,10 @@ def run_tests(source: PathSource, tested: PathTests, progress: Progress | None) 
             done += 1
             if progress is not None:
                 progress(done, total)
+        num_paths = len(paths)
+        del parts, paths  # on a large graph the next length needs the memory
         if done < total:
-            left = f"{total - done:,} of {len(paths):,} paths of {_steps(length)}"
+            left = f"{total - done:,} of {num_paths:,} paths of {_steps(length)}"
             longer = f", and all longer ones up to {options.longest}" if length < options.longest else ""
             return (f"{left}{longer}: {options.max_seconds:g} s of processor time were used",)
     return ()

@@ -196,16 +196,16 @@ def _cut(
     edges: Edges, kind: Tensor, number: Tensor, num_rows: Sequence[int], num_cols: Sequence[int]
 ) -> dict[Step, Block]:
     """The edges of each relation, divided by the node types that they connect."""
-    kinds = len(num_rows)
-    rows, cols = edges.segments.edge_rows().cpu(), edges.segments.col.cpu().long()
-    relation, values = edges.segments.edge_relations().cpu() + edges.first, edges.values.detach().cpu()
+    kinds, segments = len(num_rows), edges.segments
+    # numpy sorts short integers in one pass, and millions of edges need a quarter of the memory
+    dtype = torch.int16 if edges.columns.stop * kinds**2 < 1 << 15 else torch.int64
+    rows, cols, values = segments.edge_rows().cpu(), segments.col.cpu(), edges.values.detach().cpu()
+    kind, relation = kind.to(dtype), (segments.relation.to(dtype) + edges.first)[segments.edge_segments].cpu()
     keys = ((relation * kinds + kind[rows]) * kinds + kind[cols]).numpy()
-    if edges.columns.stop * kinds**2 < 1 << 16:
-        keys = keys.astype(np.uint16)  # numpy sorts short integers in one pass
-    order = np.argsort(keys, kind="stable")
-    names, starts = np.unique(keys[order], return_index=True)
+    order, sizes = np.argsort(keys, kind="stable"), np.bincount(keys)
+    names = np.flatnonzero(sizes)
     found = {}
-    for name, mine in zip(names.tolist(), np.split(order, starts)[1:], strict=True):
+    for name, mine in zip(names.tolist(), np.split(order, sizes[names].cumsum())[:-1], strict=True):
         step = Step(name // kinds**2, name // kinds % kinds, name % kinds)
         counts = torch.bincount(number[rows[mine]], minlength=num_rows[step.near])
         ptr = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
