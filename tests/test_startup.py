@@ -312,6 +312,27 @@ def test_the_shell_asks_and_is_answered() -> None:
     assert in_new_process(code, **words).split() == ["fast_gtn", "fast_gtn_non_local"]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"GOMP_SPINCOUNT": "20000", "OPENBLAS_THREAD_TIMEOUT": "4"}),
+        ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": ""}),  # a policy that the user has chosen holds
+    ],
+)
+def test_waiting_threads_sleep_sooner(
+    given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    code = (
+        "import os, sys\nfrom fastgtn.cli import start_fast\nstart_fast()\n"
+        "assert not {'numpy', 'torch'} & set(sys.modules)\n"  # they read the variables when they are imported
+        f"print([os.environ.get(name, '') for name in {list(expected)}])"
+    )
+    assert in_new_process(code, **given).strip() == str(list(expected.values()))
+
+
 def test_every_module_can_be_imported_while_imports_are_deferred():
     # a deferred package that some command does need would fail there and nowhere else
     every = """

@@ -4,6 +4,7 @@ import atexit
 import gc
 import io
 import logging
+import os
 import sys
 import threading
 from typing import Annotated, Any, NoReturn
@@ -26,6 +27,9 @@ UNUSED: dict[str, dict[str, Any]] = {
     "rich.markdown": {"Markdown": object, "__path__": ()},  # "from … import" asks every module for its path
     "rich.traceback": {"Traceback": object, "__path__": ()},
 }
+# How long threads without work spin before they sleep, in the units of OpenMP and OpenBLAS. Their own defaults are so
+# long that two threads which share a processor with other programs mostly wait for each other.
+WAITING = {"GOMP_SPINCOUNT": "20000", "OPENBLAS_THREAD_TIMEOUT": "4"}
 IMPORTING = 3.0  # seconds in which nearly all new objects are modules, classes and functions, which stay
 COMMANDS = {
     "demo": "fastgtn.cli.demo:demo_command",
@@ -77,8 +81,12 @@ def options(
 def start_fast() -> None:
     """Defer imports that a command does not need, and pause garbage collection while it starts and when it ends.
 
-    Only the command line calls this. A program that imports the package is not affected.
+    Threads that wait go to sleep sooner; the libraries read this when they are imported. Only the command line calls
+    this. A program that imports the package is not affected.
     """
+    for name, value in WAITING.items():
+        if name != "GOMP_SPINCOUNT" or "OMP_WAIT_POLICY" not in os.environ:
+            os.environ.setdefault(name, value)
     defer(UNUSED)
     gc.disable()
     again = threading.Timer(IMPORTING, gc.enable)
