@@ -16,8 +16,9 @@ class Control:
 
     Args:
         split: Where they are scored: the test nodes, or the validation nodes where no test labels exist.
-        noise: Two standard errors of the difference, from the nodes on which both predict differently; None for
-            tasks without classes.
+        control: With uniform filters, the mean over `seeds` trainings.
+        noise: Two standard errors of the difference: from the nodes on which both predict differently, and from how
+            much the trainings with uniform filters differ. None where neither is known.
     """
 
     metric: str
@@ -25,6 +26,7 @@ class Control:
     learned: float
     control: float
     noise: float | None
+    seeds: int = 1
 
     @property
     def difference(self) -> float:
@@ -104,6 +106,7 @@ def _worth(control: Control) -> str:
     learned, uniform = metric.shown(control.learned), metric.shown(control.control)
     where = {"test": "the test nodes", "val": "the validation nodes"}[control.split]
     size = metric.shown(abs(control.difference))
+    with_them = "uniform filters" + (f", the mean of {control.seeds} trainings" if control.seeds > 1 else "")
     if not control.matters:
         noise = "" if control.noise is None else f", within the noise of ±{metric.shown(control.noise)}"
         return (
@@ -114,9 +117,9 @@ def _worth(control: Control) -> str:
     if control.difference > 0:
         return (
             f"The choice of paths is worth {size} points: {metric.title} on {where} is {learned}, and {uniform} with "
-            "uniform filters."
+            f"{with_them}."
         )
     return (
-        f"The choice of paths costs {size} points: {metric.title} on {where} is {learned}, and {uniform} with uniform "
-        "filters. Mixing all paths is better here."
+        f"The choice of paths costs {size} points: {metric.title} on {where} is {learned}, and {uniform} with "
+        f"{with_them}. Mixing all paths is better here."
     )

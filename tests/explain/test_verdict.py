@@ -1,6 +1,7 @@
 """How far an answer is learned: what the verdict says, and when it says nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from fastgtn.config import Config
 from fastgtn.data import NodeTask, archive, make_random_schema
 from fastgtn.explain.verdict import Control, Learned
 from fastgtn.runs import Result
+from fastgtn.runs.learned.control import train_control
+from fastgtn.training.build import Inputs
+from fastgtn.training.fit import Trained, fit_inputs
 
 SMALL = {"model": {"hidden": 16, "encoder": "linear", "start": "screened"}, "fit": {"epochs": 30}}
 
@@ -41,6 +45,31 @@ def test_the_verdict_follows_the_control(learned: float, control: float, noise: 
     assert "40 % of the entropy of uniform filters" in verdict
 
 
+def test_trainings_that_differ_by_their_seed_make_the_verdict_careful(
+    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = fastgtn.fit(*planted, Config.of(SMALL, {"fit": {"epochs": 2}}))
+    score, trained = learned.test[learned.chosen_by], []
+
+    def pretended(inputs: Inputs, task: NodeTask, config: Config, **options: bool) -> Trained:
+        trained.append(config.fit.seed)
+        found = fit_inputs(inputs, task, config, **options)
+        return replace(found, test={learned.chosen_by: score - 0.3 + spread * len(trained)})
+
+    monkeypatch.setattr("fastgtn.runs.learned.control.fit_inputs", pretended)
+    spread = 0.001
+    steady = train_control(learned)
+    assert steady.matters
+    assert trained == [0, 1000, 2000]
+    trained.clear()
+    spread = 0.1
+    unsteady = train_control(learned)
+    assert unsteady.control == pytest.approx(score - 0.1)
+    assert unsteady.noise is not None
+    assert unsteady.noise >= 2 * (0.1**2 * 4 / 3) ** 0.5
+    assert not unsteady.matters
+
+
 def test_without_a_control_nothing_is_claimed() -> None:
     verdict = Learned(0.4, num_significant=3).verdict
     assert "Whether the choice of paths matters has not been tested" in verdict
@@ -50,6 +79,7 @@ def test_without_a_control_nothing_is_claimed() -> None:
 def test_a_planted_path_is_worth_something(planted: tuple[HeteroData, NodeTask], result: Result) -> None:
     control = result.control()
     assert control.split == "test"
+    assert control.seeds == 3
     assert control.learned == result.test[result.chosen_by]
     assert control.matters
     assert control.difference > 0.1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from fastgtn.runs.result import Result
 
 FILE, KEPT = "control.json", "_control"
+SEEDS = 3  # trainings with uniform filters: one alone says nothing about how much a score varies with the seed
+APART = 1000  # between their seeds, so that the controls of several seeds of a run have none in common
 
 
 def stored_control(result: Result) -> Control | None:
@@ -49,14 +53,17 @@ def learned_of(result: Result) -> Learned:
 
 
 def train_control(result: Result) -> Control:
-    """Train the control with the config and seed of the result, and keep its scores in the folder of the seed."""
+    """Train the control with the config of the result and some seeds, its own first, and keep its scores in the folder."""
     task, config = result.task, result.config
     inputs = replace(result.inputs, options=config.graph)
-    trained = fit_inputs(inputs, task, config, frozen=True)
+    seeds = [config.fit.seed + APART * number for number in range(SEEDS)]
+    trained = [fit_inputs(inputs, task, config.for_seed(seed), frozen=True) for seed in seeds]
     metric = result.chosen_by
-    split = "test" if metric in result.test and metric in trained.test else "val"
+    split = "test" if metric in result.test and metric in trained[0].test else "val"
     learned = (result.test if split == "test" else result.val)[metric]
-    control = Control(metric, split, learned, getattr(trained, split)[metric], _noise(result, trained, split))
+    scores = [getattr(one, split)[metric] for one in trained]
+    noise = 2 * (_node_variance(result, trained[0], split) + _seed_variance(scores)) ** 0.5
+    control = Control(metric, split, learned, statistics.fmean(scores), noise, SEEDS)
     if result.folder is not None:
         write_json(result.folder / FILE, control.to_dict())
     return control
@@ -64,7 +71,7 @@ def train_control(result: Result) -> Control:
 
 def control_seconds(result: Result) -> float:
     """How long a control would take, from the size of the graph."""
-    return estimated_seconds(result.inputs, result.task, result.config)
+    return SEEDS * estimated_seconds(result.inputs, result.task, result.config)
 
 
 def _known(result: Result) -> Control | None:
@@ -87,16 +94,21 @@ def _beats_majority(result: Result) -> bool:
     return scores["micro_f1"] > share + 2 * (share * (1 - share) / count) ** 0.5
 
 
+def _seed_variance(scores: Sequence[float]) -> float:
+    """The variance of one score minus the mean of these, if all of them vary alike with the seed."""
+    return statistics.variance(scores) * (1 + 1 / len(scores))
+
+
 @torch.no_grad()
-def _noise(result: Result, trained: Trained, split: str) -> float | None:
-    """Two standard errors of a difference of shares: only nodes on which both predict differently can make one."""
+def _node_variance(result: Result, trained: Trained, split: str) -> float:
+    """The variance of a difference of shares: only nodes on which both predict differently can make one."""
     task = result.task
     nodes = task.test_nodes if split == "test" else task.val.nodes
     if task.kind not in ("single", "multi"):
-        return None
+        return 0.0
     logits = [result.logits[nodes], predict_logits(trained.model, trained.inputs, task.target)[nodes]]
     if task.kind == "single":
         differ = (logits[0].argmax(1) != logits[1].argmax(1)).double()
     else:
         differ = ((logits[0] > 0) != (logits[1] > 0)).double().mean(1)
-    return 2 * float(differ.mean() / len(nodes)) ** 0.5
+    return float(differ.mean() / len(nodes))
