@@ -53,7 +53,7 @@ def learned_of(result: Result) -> Learned:
 
 
 def train_control(result: Result) -> Control:
-    """Train the control with the config of the result and some seeds, its own first, and keep its scores in the folder."""
+    """Train the control with the config of the result and some seeds, its own first; its folder keeps the scores."""
     task, config = result.task, result.config
     inputs = replace(result.inputs, options=config.graph)
     seeds = [config.fit.seed + APART * number for number in range(SEEDS)]
