@@ -18,7 +18,7 @@ def nodes_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -
     """The tables of all cells."""
     shown = metrics.headline({main_metric(cells).name, *scored(cells)})
     compared = [one for dataset in _datasets(cells) if (one := compare([c for c in cells if c.dataset == dataset]))]
-    tables = [_scores(cells, metrics.named(name)) for name in shown]
+    tables = [scores_table(cells, metrics.named(name)) for name in shown]
     if compared:
         tables.append(_comparison(compared))
     numbers = {f"{c.dataset}/{c.model}": paper.MICRO_F1.get((c.dataset, c.model)) for c in cells}
@@ -80,7 +80,8 @@ def _datasets(cells: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.dataset for cell in cells))
 
 
-def _scores(cells: Sequence[Cell], metric: metrics.Metric) -> Table:
+def scores_table(cells: Sequence[Cell], metric: metrics.Metric) -> Table:
+    """Test scores by one metric: a row for each model, a column for each dataset."""
     datasets, models = _datasets(cells), list(dict.fromkeys(cell.model for cell in cells))
     place = {(cell.dataset, cell.model): cell for cell in cells}
     columns = []

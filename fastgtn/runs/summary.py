@@ -3,6 +3,7 @@
 import importlib.metadata
 import platform
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +95,21 @@ def summary(
         "dataset": dataset,
         "model": config.model.label,
         "runs": runs,
-        "val": _spread([run["val"] for run in runs]),
-        "test": _spread([run["test"] for run in runs]),
+        "val": mean_and_std([run["val"] for run in runs]),
+        "test": mean_and_std([run["test"] for run in runs]),
         "memory_plan": plan.to_json(),
         "out": str(folder),
     }
+
+
+def mean_and_std(scores: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and sample standard deviation of each metric; the deviation of one run is 0."""
+    result = {}
+    for name in scores[0]:
+        values = [score[name] for score in scores]
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        result[name] = {"mean": statistics.fmean(values), "std": deviation}
+    return result
 
 
 def in_summary(facts: dict[str, Any]) -> dict[str, Any]:
@@ -117,12 +128,3 @@ def name_of(config: Config, graph: HeteroData | None = None) -> str:
 def versions() -> dict[str, str]:
     """The packages that decide the numbers."""
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}
-
-
-def _spread(scores: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    result = {}
-    for name in scores[0]:
-        values = [score[name] for score in scores]
-        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-        result[name] = {"mean": statistics.fmean(values), "std": deviation}
-    return result

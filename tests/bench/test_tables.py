@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from fastgtn.bench import paper
 from fastgtn.bench.ablation import ablation_plans, ablation_report, non_local_attention
 from fastgtn.bench.cells import Cell, Plan, plan, run_cells
+from fastgtn.bench.hgb import hgb_plans, hgb_report
 from fastgtn.bench.large import MODELS as MODELS_OF_TABLE_2
 from fastgtn.bench.large import large_plans
 from fastgtn.bench.nodes import compare, nodes_report, paired
@@ -273,3 +274,23 @@ def test_class_frequencies_are_corrected_only_on_request(
     words = ["bench", "nodes", "--graph", str(graph_file), "--models", "mlp", "--runs", "1", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, [*words, *extra]).exit_code == 0
     assert [one.config.fit.label_shift for one in asked] == [expected]
+
+
+def test_divisions_of_the_labelled_nodes_are_one_cell() -> None:
+    plans = hgb_plans(["hgb_dblp"], ["gtn"], runs=3, seed=2)
+    assert [(one.config.split_seed, one.config.fit.seed, one.config.fit.runs) for one in plans] == [
+        (2, 2, 1),
+        (3, 3, 1),
+        (4, 4, 1),
+    ]
+    assert len({one.folder_name for one in plans}) == 3
+    cells = [scored("gtn", 0.9, [score], dataset="hgb_dblp") for score in (0.94, 0.95, 0.96)]
+    for cell in cells:
+        cell.summary["runs"][0]["val"] = {"micro_f1": 0.9}
+    report = hgb_report(cells, command="fastgtn bench hgb", runs=3)
+    assert report.tables[0].rows == [["GTN", "**95.00 ± 1.00**"]]
+    assert ["Simple-HGN", "94.46"] in report.tables[1].rows
+    diverged = Cell("hgb_dblp", "gcn", reason="the loss diverged")
+    incomplete = hgb_report([*cells, diverged], command="", runs=3)
+    assert incomplete.tables[0].rows[1] == ["GCN", "–"]
+    assert incomplete.notes[-1] == "not run: gcn on hgb_dblp: the loss diverged"

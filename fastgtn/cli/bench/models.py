@@ -1,4 +1,4 @@
-"""`fastgtn bench nodes`, `ablation` and `large`: scores of models on several graphs."""
+"""`fastgtn bench nodes`, `hgb`, `ablation` and `large`: scores of models on several graphs."""
 
 from __future__ import annotations
 
@@ -64,6 +64,39 @@ def nodes_command(
     plans = [plan(d, m, runs=runs, seed=seed, extra=plain, tuned=not defaults) for d in chosen for m in names]
     cells = run_cells(plans, out, data_dir=data_dir, jobs=jobs, done=tell)
     emit(nodes_report(cells, command=command_line(), seeds=range(seed, seed + runs)), markdown, as_json=as_json)
+
+
+def hgb_command(
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated names of models. Default: GTN, FastGTN and four baselines.",
+            autocompletion=complete.several_models,
+        ),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Number of divisions of the labelled nodes.", min=1)] = 5,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    out: Out = Path("runs/bench-hgb"),
+    markdown: Markdown = None,
+    force: Force = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run models with defaults by the protocol of HGB, beside published scores.
+
+    Every seed draws another validation split, and settings are chosen on it.
+
+    Example: fastgtn bench hgb --models gtn,fast_gtn,rgcn
+    """
+    check_file(markdown, force=force)
+    from fastgtn.bench import hgb
+    from fastgtn.bench.cells import run_cells
+
+    names = list(hgb.MODELS) if models is None else chosen_models(models, non_local=False)
+    plans = hgb.hgb_plans(hgb.DATASETS, names, runs=runs, seed=seed)
+    cells = run_cells(plans, out, data_dir=data_dir, jobs=jobs, done=tell)
+    emit(hgb.hgb_report(cells, command=command_line(), runs=runs), markdown, as_json=as_json)
 
 
 def ablation_command(
