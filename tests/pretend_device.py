@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -52,9 +53,10 @@ def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     is_far = any(isinstance(value, Far) for value in given)
     asked = kwargs.get("device")
     if is_far and func not in (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default):
-        near = [value for value in given if not isinstance(value, Far) and value.dim() > 0]
-        places = func in INDEXING  # a GPU takes indices from the processor
-        assert places or not near, f"{func} mixes tensors of two devices"
+        # a GPU takes indices from the processor, but no processor takes those of a GPU
+        mixed = [args[0], *args[2:]] if func in INDEXING else given
+        near = [value for value in mixed if isinstance(value, Tensor) and not isinstance(value, Far) and value.dim()]
+        assert not near, f"{func} mixes tensors of two devices"
     is_far = torch.device(asked) == DEVICE if asked is not None else is_far
     if asked is not None:
         kwargs = kwargs | {"device": torch.device("cpu"), "pin_memory": None} if "pin_memory" in kwargs else kwargs
@@ -75,8 +77,31 @@ def _near(value: Any) -> Any:
     return value.near if isinstance(value, Far) else value
 
 
+class _Making(TorchFunctionMode):
+    """`torch.tensor`, which makes its result without a dispatched operation."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.tensor and kwargs.get("device") == DEVICE:
+            return Far(torch.tensor(*args, **kwargs | {"device": "cpu"}))
+        return func(*args, **kwargs)
+
+
 class PretendDevice(TorchDispatchMode):
     """Within it the device ``meta`` computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.making = _Making()
+
+    def __enter__(self) -> "PretendDevice":
+        self.making.__enter__()
+        entered: PretendDevice = super().__enter__()
+        return entered
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.making.__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -57,7 +57,7 @@ class HeteroGraph:
                 mine = self.nodes[node_type]
                 matrix = matrix.select(mine) if isinstance(matrix, SparseMatrix) else matrix[mine]
                 count = len(mine)
-            places = torch.arange(start, start + count)
+            places = torch.arange(start, start + count, device=x_dict[node_type].device)
             blocks.append(FeatureBlock(node_type, places, None, matrix, matrix.shape[1]))
             start += count
         features = Features(tuple(blocks), start)

@@ -38,7 +38,8 @@ class SparseMatrix:
         segments, order = Segments.build(
             rows, cols, torch.zeros_like(rows), shape=(x.size(0), x.size(1)), num_relations=1
         )
-        return SparseMatrix(Operator(x.size(0), x.size(1), 1, (Edges(segments, coo.values()[order]),), None))
+        stored = Operator(x.size(0), x.size(1), 1, (Edges(segments, coo.values()[order]),), None)
+        return SparseMatrix(stored.to(x.device))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -178,10 +179,11 @@ class Features:
 
     @property
     def device(self) -> torch.device:
-        """Where the features are; of nodes without any, the processor."""
+        """Where the features are; of nodes without any, where their numbers are."""
         matrices = [block.matrix for block in self.blocks if block.matrix is not None]
         values = [matrix.values if isinstance(matrix, SparseMatrix) else matrix for matrix in matrices]
-        return values[0].device if values else torch.device("cpu")
+        numbers = [i for block in self.blocks for i in (block.places, block.nodes) if i is not None]
+        return next((tensor.device for tensor in (*values, *numbers)), torch.device("cpu"))
 
     def map(self, change: Mapping[str, Matrix]) -> Features:
         """The same nodes with other matrices for some blocks."""

@@ -1,23 +1,22 @@
 """Training on another device: nothing on the way may need the memory of the processor, and the numbers are the same."""
 
 from collections.abc import Iterator
+from copy import copy
 
 import pytest
 import torch
 from pretend_device import DEVICE, Far, PretendDevice
 from quick_config import META_PATH_MODELS, TWO_HOPS
-from typer.testing import CliRunner
+from torch_geometric.data import HeteroData
 
-from fastgtn.cli import app
 from fastgtn.config import Config
 from fastgtn.config.tuned_configs import model_values, models
 from fastgtn.data import make_planted
-from fastgtn.errors import InputError
+from fastgtn.nn.inputs.features import SparseMatrix
 from fastgtn.relations.kernels.attention import attend, edge_dots, edge_sums
 from fastgtn.training import device as devices
 from fastgtn.training import fit as fitting
 from fastgtn.training.build import Inputs
-from fastgtn.training.team import ALONE, Team
 
 GRAPH, TASK = make_planted(authors=60, papers=60, venues=8, terms=12)
 QUICK = {
@@ -47,8 +46,19 @@ def config(name: str, **more: dict[str, object]) -> Config:
     return Config.of(model_values(name), QUICK, hops, heads, walks, no_edge_dropout, more)
 
 
-def trained(chosen: Config) -> fitting.Trained:
-    return fitting.fit_inputs(Inputs.of(GRAPH, chosen), TASK, chosen)
+def trained(chosen: Config, graph: HeteroData = GRAPH) -> fitting.Trained:
+    return fitting.fit_inputs(Inputs.of(graph, chosen), TASK, chosen)
+
+
+def without_features(*types: str) -> HeteroData:
+    """The same graph, in which nodes of these types have learned embeddings instead of features."""
+    graph = copy(GRAPH)
+    graph.shared_features = False
+    for node_type in types:
+        count = graph[node_type].num_nodes
+        del graph[node_type].x
+        graph[node_type].num_nodes = count
+    return graph
 
 
 @pytest.mark.parametrize("model", models())
@@ -73,10 +83,31 @@ def test_batches_are_handed_over(model: str, sampler: str, far_away: None) -> No
     assert all(torch.isfinite(p).all() for p in result.model.parameters())
 
 
-def test_dropout_and_unrolled_rows_work_there(far_away: None) -> None:  # noqa: ARG001
-    for model in ({"dropout": 0.5, "head_dropout": 0.5}, {"propagation": "unrolled"}):
-        result = trained(config("fast_gtn", model=model))
-        assert len(result.history) == 3
+@pytest.mark.parametrize("model", models())
+def test_nodes_without_features_have_embeddings_there(model: str, far_away: None) -> None:  # noqa: ARG001
+    for types in (GRAPH.node_types, ["paper"]):
+        result = trained(config(model, fit={"epochs": 1}, features={"shared": False}), without_features(*types))
+        assert len(result.history) == 1
+
+
+@pytest.mark.parametrize("model", models())
+def test_dropout_works_there(model: str, far_away: None) -> None:  # noqa: ARG001
+    of_edges = {"attention_dropout": 0.5} if model in ("gat", "han") else {}
+    dropped = {"dropout": 0.5, "head_dropout": 0.5, **of_edges}
+    chosen = config(model, fit={"epochs": 1}, model=dropped, features={"drop_from": 0})
+    assert len(trained(chosen).history) == 1
+
+
+def test_unrolled_rows_work_there(far_away: None) -> None:  # noqa: ARG001
+    result = trained(config("fast_gtn", model={"propagation": "unrolled"}))
+    assert len(result.history) == 3
+
+
+def test_sparse_features_stay_where_they_are() -> None:
+    words = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
+    with PretendDevice():
+        matrix = SparseMatrix.from_torch(words.to(DEVICE))
+        assert ((matrix @ torch.eye(3).to(DEVICE)).cpu() == words).all()
 
 
 def test_the_pretended_device_refuses_what_a_gpu_would() -> None:
@@ -86,6 +117,9 @@ def test_the_pretended_device_refuses_what_a_gpu_would() -> None:
             far.numpy()
         with pytest.raises(AssertionError, match="two devices"):
             far + torch.ones(3)
+        with pytest.raises(AssertionError, match="two devices"):
+            torch.ones(3)[torch.tensor([1], device=DEVICE)]
+        assert far[torch.tensor([1])].cpu().tolist() == [1]  # a GPU takes indices from the processor
         assert (far + far).cpu().tolist() == [2, 2, 2]
 
 
@@ -109,21 +143,3 @@ def test_attention_is_the_same_in_plain_torch() -> None:
         for mine, theirs in zip(far, here, strict=True):
             assert mine.grad is not None
             torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_missing_gpu_is_one_line(tmp_path) -> None:
-    assert devices.chosen_device("auto", ALONE) == torch.device("cpu")
-    with pytest.raises(InputError, match=r'fit.device = "cuda", but this torch .* finds no such device'):
-        devices.chosen_device("cuda", ALONE)
-    result = CliRunner().invoke(app, ["train", "--device", "cuda", "--out", str(tmp_path / "run")])
-    assert isinstance(result.exception, InputError)
-    assert not (tmp_path / "run").exists()
-
-
-def test_several_processes_train_on_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    team = Team(0, 2)
-    assert devices.chosen_device("auto", team) == torch.device("cpu")
-    with pytest.raises(InputError, match="2 processes train together"):
-        devices.chosen_device("cuda", team)
