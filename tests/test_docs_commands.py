@@ -45,7 +45,7 @@ SKIPPED = {  # commands that need files, devices or minutes, and the test that r
     "data import gtn IMDB": "tests/data/importers/test_importers.py",
     "data make oag-cs": "tests/data/synthetic/test_oag.py",
     "train --graph shop.npz --task link --link buys --model rgcn": "tests/links/test_encoders.py",
-    "--device cuda": "tests/training/fit/test_device.py",
+    "--device cuda": "tests/training/fit/test_missing_device.py",
     "bench nodes --datasets": "tests/bench/test_tables.py",
     "bench ablation --datasets": "tests/bench/test_tables.py",
     "bench efficiency --datasets": "tests/bench/test_measured.py",

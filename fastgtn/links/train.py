@@ -28,6 +28,7 @@ from fastgtn.runs.files import alone_in, read_json, write_json
 from fastgtn.runs.records import Facts, checked
 from fastgtn.runs.seed_run import Recorder
 from fastgtn.system import own_folder
+from fastgtn.training.device import chosen_device
 from fastgtn.training.loop import State
 from fastgtn.training.team import ALONE, Team, is_restarted, may_restart
 
@@ -61,6 +62,7 @@ def train_links(
         watch: A function that is called with the seed and the state after every epoch of an encoder.
         team: The processes that train encoders together. Each of them calls this function; rank 0 writes.
     """
+    chosen_device(_fit_options(settings).device, team)  # a missing one is reported before anything is written
     resume = resume or is_restarted()
     runs = team.tell(lambda: _stored_runs(out) if resume else 1) if runs is None else runs
     graph = checksum(settings.dataset, data_dir=data_dir)

@@ -21,7 +21,9 @@ from fastgtn.links.task import LinkTask
 from fastgtn.links.verdict import chosen_by
 from fastgtn.nn.backbone_options import Range, field_ranges
 from fastgtn.options import Choice, Values, merged
+from fastgtn.training.device import chosen_device
 from fastgtn.training.loop import State
+from fastgtn.training.team import ALONE
 from fastgtn.tuning.output import best_header
 from fastgtn.tuning.space import CONSISTENCY, drawn, including, search_space, start_values, storable
 from fastgtn.tuning.study import SharedStudy
@@ -47,6 +49,8 @@ def tune_links(
         fixed: Nested values that are not searched.
     """
     budget = budget or Budget()
+    if settings.model != JOINED:  # a missing device is reported before the graph is read
+        chosen_device(encoder_config(settings.model, settings.values)[0].fit.device, ALONE)
     space, first = link_space(settings, fixed or {})
     search = LinkSearch(settings, data_dir)
     facts = {

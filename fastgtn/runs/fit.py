@@ -13,10 +13,12 @@ from fastgtn.runs.result import Result
 from fastgtn.runs.schema import Schema
 from fastgtn.runs.summary import versions
 from fastgtn.training.build import Inputs, check_task, unreached
+from fastgtn.training.device import chosen_device
 from fastgtn.training.fit import fit_inputs
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.memory import plan_memory
 from fastgtn.training.prepare.settle import settle
+from fastgtn.training.team import ALONE
 
 
 def fit(
@@ -33,6 +35,7 @@ def fit(
     """
     if not isinstance(config, Config):
         config = Config.from_toml(config) if isinstance(config, str | Path) else Config.of(config or {})
+    chosen_device(config.fit.device, ALONE)  # a missing one is reported before paths are screened
     graph = as_hetero(graph)
     task = NodeTask.from_hetero(graph, seed=config.split_seed) if task is None else task
     check_task(graph, task)

@@ -20,6 +20,7 @@ from fastgtn.runs.schema import Schema
 from fastgtn.runs.seed_run import SeedRun
 from fastgtn.runs.summary import in_summary, name_of, summary, versions
 from fastgtn.training.build import Inputs
+from fastgtn.training.device import chosen_device
 from fastgtn.training.fit import check, chosen
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State
@@ -61,6 +62,7 @@ def train(
     """
     if out is None and may_restart():
         raise InputError("torchrun --max-restarts resumes a run: give its folder with --out.")
+    chosen_device(config.fit.device, team)  # a missing one is reported before the graph is read
     resume, place = resume or is_restarted(), None if out is None else Path(out)
     graph, task = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
     data_checksum = checksum(config.dataset, data_dir=data_dir)

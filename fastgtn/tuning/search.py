@@ -18,12 +18,14 @@ from fastgtn.options import Values
 from fastgtn.runs.summary import name_of
 from fastgtn.training.build import Inputs
 from fastgtn.training.consistency import missing_for_consistency
+from fastgtn.training.device import chosen_device
 from fastgtn.training.fit import check, train_inputs
 from fastgtn.training.free_memory import require_memory
 from fastgtn.training.loop import State, selection_metric
 from fastgtn.training.memory import plan_memory
 from fastgtn.training.prepare.decisions import Decisions
 from fastgtn.training.prepare.settle import settle
+from fastgtn.training.team import ALONE
 from fastgtn.tuning.output import best_config
 from fastgtn.tuning.space import CONSISTENCY, search_space, start_values, storable
 from fastgtn.tuning.trials import AfterEpoch, Budget, Outcome, Trials, TuneListener
@@ -46,6 +48,7 @@ def tune(
         fixed: Nested values that are not searched.
     """
     budget, listener = budget or Budget(), listener or TuneListener()
+    chosen_device(config.fit.device, ALONE)  # a missing one is reported before the graph is read
     graph, task = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
     start = start_values(config)
     known = toml.flat(fixed or {})

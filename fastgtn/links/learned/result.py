@@ -29,6 +29,7 @@ from fastgtn.links.task import LinkTask, Stage
 from fastgtn.links.verdict import Judged
 from fastgtn.nn import MetaPathModel
 from fastgtn.options import Values
+from fastgtn.training.device import chosen_device
 from fastgtn.training.loop import Record, State
 from fastgtn.training.team import ALONE, Team
 
@@ -143,6 +144,7 @@ def fit_encoders(
         watch: A function that is called with the state after every epoch.
     """
     config, options = encoder_config(model, settings or {}, seed=seed)
+    chosen_device(config.fit.device, team)  # a missing one is reported before paths are screened
     task = task.selecting(str((settings or {}).get("fit", {}).get("select_by", "auto")))
     config, screening, start = settle(task, config, longest=longest, seed=seed)
     graphs = LinkGraphs.of(task, config)

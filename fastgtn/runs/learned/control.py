@@ -13,8 +13,9 @@ from fastgtn.data.majority import majority_score
 from fastgtn.errors import InputError
 from fastgtn.explain.verdict import Control, Learned, filter_entropy
 from fastgtn.runs.files import read_json, write_json
+from fastgtn.training.device import device_here
 from fastgtn.training.fit import Trained, fit_inputs, predict_logits
-from fastgtn.training.prepare.trials import estimated_seconds
+from fastgtn.training.prepare.trials import estimated_seconds, with_values
 
 if TYPE_CHECKING:
     from fastgtn.runs.result import Result
@@ -55,6 +56,7 @@ def learned_of(result: Result) -> Learned:
 def train_control(result: Result) -> Control:
     """Train the control with the config of the result and some seeds, its own first; its folder keeps the scores."""
     task, config = result.task, result.config
+    config = with_values(config, {"fit.device": device_here(config.fit.device)})
     inputs = replace(result.inputs, options=config.graph)
     seeds = [config.fit.seed + APART * number for number in range(SEEDS)]
     trained = [fit_inputs(inputs, task, config.for_seed(seed), frozen=True) for seed in seeds]
