@@ -215,6 +215,35 @@ def test_training_imports_neither_the_compiler_nor_layers_nor_tables(tmp_path: P
     assert "micro-F1" in in_new_process(code)
 
 
+UNUSED_BY_GRAPHS = ("torch_geometric.nn.conv", "scipy.stats", "sympy", "matplotlib", "optuna", "pandas", "sklearn")
+
+
+def test_commands_about_graphs_and_explanations_import_only_what_they_use(tmp_path: Path) -> None:
+    (tmp_path / "graph.toml").write_text(
+        '[nodes.n]\ntable = "n.csv"\nid = "id"\n'
+        '[relations.knows]\ntable = "e.csv"\n'
+        'source = { type = "n", column = "s" }\ntarget = { type = "n", column = "t" }\n'
+    )
+    (tmp_path / "n.csv").write_text("id\na\nb\n")
+    (tmp_path / "e.csv").write_text("s,t\na,b\n")
+    run = str(tmp_path / "run")
+    lines = [  # what reads no tables comes first
+        ["train", "--model", "fast_gtn", "--set", "fit.epochs=1", "--set", "fit.trial_seconds=0", "--out", run],
+        ["data", "ls"],
+        ["data", "check", "planted"],
+        ["explain", run],
+        ["data", "build", str(tmp_path / "graph.toml"), "--out", str(tmp_path / "mine.npz")],
+    ]
+    code = (
+        "import sys\nfrom fastgtn.cli import app, start_fast\nstart_fast()\n"
+        f"for line in {lines!r}:\n    app(line, standalone_mode=False)\n"
+        f"    unused = {UNUSED_BY_GRAPHS!r} + (() if line[:2] == ['data', 'build'] else ('duckdb',))\n"
+        "    found = [name for name in unused if name in sys.modules]\n"
+        "    assert not found, (line, found)\n"
+    )
+    assert "next" in in_new_process(code, FASTGTN_DATA=str(tmp_path))
+
+
 def test_a_deferred_module_is_imported_by_the_first_name_that_needs_it(tmp_path: Path) -> None:
     package = tmp_path / "heavy"
     package.mkdir()
