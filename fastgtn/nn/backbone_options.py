@@ -89,14 +89,25 @@ class BackboneOptions(Section):
         """The search ranges of `fastgtn tune` for this model, by full key."""
         return field_ranges(type(self), "model.") | dict(self.also_searched)
 
-    def trials(self, num_screened: int, *, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:  # noqa: ARG002
+    def trials(
+        self,
+        num_screened: int,  # noqa: ARG002
+        *,
+        num_chosen: int = 0,  # noqa: ARG002
+        own_tells: bool = True,  # noqa: ARG002
+    ) -> dict[str, tuple[Any, ...]]:
         """By full key: the values that are tried where the config says "auto", the most likely one first.
 
         Args:
             num_screened: How many meta-paths screening has chosen.
+            num_chosen: The same, and one if it has also chosen the features of the node itself.
             own_tells: Whether a node's own features predict its label better than chance.
         """
         return {}
+
+    def combinations(self) -> tuple[Values, ...]:
+        """Values of several keys that are tried together in the end, by full key."""
+        return ()
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:  # noqa: ARG002
         """Values of other open keys that a trial of this value also takes, by full key."""

@@ -28,7 +28,7 @@ class ScreenOptions:
     most_nodes: int = 2000
     most_tested: int = 1500
     most_products: float = 1e12
-    most_chosen: int = 4
+    most_chosen: int = 8
     width: int | None = None
     permutations: int = 99
     least_gain: float = 0.02

@@ -20,7 +20,17 @@ from fastgtn.relations import Relation
 LONGEST_PATH = 4  # steps that screening looks up to where the path length is "auto"
 WEIGHT_DECAYS = (0.001, 0.01, 0.03)  # that are tried
 CONSISTENCIES = (0.0, 1.0)
-MOST_CHANNELS = 4  # paths that it chooses at most where the number of channels is "auto"
+MOST_SCREENED = 8  # paths that it chooses at most where the number of channels is "auto"
+MOST_CHANNELS = 4  # of them that get a channel, unless the start is "wide"
+
+
+# Paths that predict the label only together are missed by screening: more capacity and a channel that looks for them.
+TOGETHER: Values = {
+    "model.start": "mixed",
+    "model.aggregate": "concat",
+    "model.activation": "relu",
+    "model.encoder": "relu",
+}
 
 
 class MetaPathOptions(BackboneOptions):
@@ -37,13 +47,13 @@ class MetaPathOptions(BackboneOptions):
     path_length: Layers | Literal["auto"] = "auto"
     num_channels: Annotated[Count | Literal["auto"], Choice(("auto", 2, 4))] = "auto"
     start: Annotated[
-        Literal["auto", "screened", "first", "mixed", "far", "uniform"],
-        Choice(("screened", "first", "mixed", "far", "uniform")),
+        Literal["auto", "screened", "first", "wide", "mixed", "far", "uniform"],
+        Choice(("screened", "first", "wide", "mixed", "far", "uniform")),
     ] = "auto"
     num_layers: Layers
     gamma: Amount | Literal["auto"] = "auto"
     aggregate: Annotated[Aggregation | Literal["auto"], Choice(("concat", "mean"))] = "auto"
-    activation: Activation
+    activation: Activation | Literal["auto"] = "auto"
     encoder: Annotated[Encoder | Literal["auto", "scores"], Choice(("linear", "relu", "scores"))] = "auto"
     own: Annotated[Own, Choice(("shared", "separate"))]
     rescale: Annotated[bool, Choice((False, True))]
@@ -74,8 +84,15 @@ class MetaPathOptions(BackboneOptions):
 
     @property
     def most_channels(self) -> int:
-        """Channels that the model may have; what screening chooses at most where it is to decide."""
-        return MOST_CHANNELS if self.num_channels == "auto" else self.num_channels
+        """Channels that the model may have."""
+        if self.num_channels != "auto":
+            return self.num_channels
+        return MOST_SCREENED if self.start == "wide" else MOST_CHANNELS
+
+    @property
+    def most_screened(self) -> int:
+        """Paths that screening chooses at most."""
+        return MOST_SCREENED if self.num_channels == "auto" else self.num_channels
 
     @property
     def most_started(self) -> int:
@@ -83,18 +100,24 @@ class MetaPathOptions(BackboneOptions):
         most = {"uniform": 0, "far": 0, "first": 1, "mixed": self.most_channels - 1}
         return most.get(self.start, self.most_channels)
 
-    def trials(self, num_screened: int, *, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:
+    def trials(self, num_screened: int, *, num_chosen: int = 0, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:
         starts = {0: ("uniform",), 1: ("screened", "mixed")}.get(num_screened, ("screened", "first", "mixed"))
+        if num_chosen > MOST_CHANNELS and self.num_channels == "auto":
+            starts = (*starts[:-1], "wide", starts[-1])
         is_open = self.path_length == "auto"  # otherwise a far start would be a uniform one
         gammas = (signature(self.module).parameters["gamma"].default, 0.0)
         return {
             "model.start": (*starts, "far") if is_open else starts,
             "model.gamma": gammas if own_tells else gammas[::-1],
             "model.aggregate": ("mean", "concat"),
+            "model.activation": ("relu", "none"),
             "model.encoder": ("linear", "relu", "scores"),
             "fit.consistency": CONSISTENCIES,
             "fit.weight_decay": WEIGHT_DECAYS,
         }
+
+    def combinations(self) -> tuple[Values, ...]:
+        return (TOGETHER,)
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
         if (key, value) == ("model.start", "far"):
@@ -141,6 +164,7 @@ _PUBLISHED: Values = {
         "hidden": 64,
         "head_dropout": 0.0,
         "aggregate": "concat",
+        "activation": "relu",
     },
     "fit": {"epochs": 200, "consistency": 0.0},
 }

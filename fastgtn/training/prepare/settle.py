@@ -24,6 +24,7 @@ Progress = Callable[[int, int], None]
 EMPTY_ROWS = ("self", "zero")
 UNIFORM_LENGTH = 2  # hops and channels where there is no path to start from
 UNIFORM_CHANNELS = 2
+MIXED_LENGTH = 3  # hops at least where a channel looks for what screening has missed, such as paths that act together
 MANY_EDGES = 5_000_000  # on larger graphs only the usual normalisation is screened
 WORTH_A_TRIAL = 0.7  # normalisations whose paths explain less than this share of the best are not tried
 TELLING = 0.25  # below this R², as on graphs without features, a regression does not tell which one is best
@@ -86,9 +87,9 @@ class _Screened:
         """
         chosen = () if self.best is None else self.best.chosen
         # "itself" alone is a start, too
-        num_chosen = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
+        num_screened = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
         own_tells = self.best is None or self.best.own_is_significant
-        tried = self.config.model.trials(num_chosen, own_tells=own_tells)
+        tried = self.config.model.trials(num_screened, num_chosen=len(chosen), own_tells=own_tells)
         normalizations = ("graph.normalize", tuple(self.screenings))
         keys: list[OpenKey] = [normalizations, ("graph.empty_rows", EMPTY_ROWS)]
         for key, values in tried.items():
@@ -101,6 +102,11 @@ class _Screened:
         """What the model says, as far as the keys are open."""
         others = self.config.model.tried_with(key, value)
         return {other: taken for other, taken in others.items() if _value(self.config, other) == "auto"}
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Those of the model whose keys are all open."""
+        found = [dict(values) for values in self.config.model.combinations()]
+        return [values for values in found if all(_value(self.config, key) == "auto" for key in values)]
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""
@@ -126,7 +132,8 @@ class _Screened:
         if options.start == "far":
             numbers = (far_length(self.inputs.raw.relations, self.target, config.graph), 1)
         elif length:
-            numbers = (length, len(chosen) + (options.start == "mixed"))
+            is_mixed = options.start == "mixed"
+            numbers = (max(length, MIXED_LENGTH) if is_mixed else length, len(chosen) + is_mixed)
         else:  # nothing but a node's own features, or nothing at all
             numbers = (UNIFORM_LENGTH, UNIFORM_CHANNELS)
         keys = dict(zip(("path_length", "num_channels"), numbers, strict=True))
@@ -153,7 +160,7 @@ def _screenings(
         values = values[:1]
     limits = ScreenOptions(
         longest=options.longest,
-        most_chosen=options.most_channels,
+        most_chosen=options.most_screened,
         comparisons=len(values),
         seed=config.split_seed,
     )

@@ -44,19 +44,22 @@ class Open(Protocol):
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
         """Values of other open keys that a trial of this value also takes."""
 
+    def combinations(self) -> list[dict[str, Any]]:
+        """Values of several open keys that are tried together in the end."""
+
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """What is trained with these values."""
 
 
 def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) -> tuple[Trial, ...]:
-    """Try the values of each open key in turn, from the first of each; the best so far stays.
+    """Try the values of each open key in turn, from the first of each, then some combinations; the best so far stays.
 
     Test labels play no part, and neither does the seed of the run: all seeds share the outcome. Which trials fit into
     `fit.trial_seconds` is estimated from the size of the graph, so that a busy machine decides the same.
     """
     keys = choice.open_keys()
     first = _first_values(keys)
-    total = 1 + sum(len(values) - 1 for _, values in keys)
+    total = 1 + sum(len(values) - 1 for _, values in keys) + len(choice.combinations())
     if total == 1:  # nothing to compare
         return _untried(first)
     inputs, config = choice.with_values(first)
@@ -127,6 +130,8 @@ def _candidates(choice: Open, keys: Sequence[OpenKey], trials: list[Trial]) -> I
     for key, values in keys:
         for value in values:
             yield outcome(tuple(trials)) | choice.tried_with(key, value) | {key: value}
+    for together in choice.combinations():
+        yield outcome(tuple(trials)) | together
 
 
 def _score(inputs: Inputs, config: Config, task: NodeTask, seeds: int, *, hopeless: float) -> float | None:

@@ -177,7 +177,7 @@ def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
     assert found.screening is not None
     assert not found.screening.own_is_significant
     usual = {"graph.normalize": "row", "graph.empty_rows": "self", "model.start": "screened", "model.gamma": 0.0}
-    usual |= {"model.aggregate": "mean", "fit.consistency": 0.0, "fit.weight_decay": 0.001}
+    usual |= {"model.aggregate": "mean", "model.activation": "relu", "fit.consistency": 0.0, "fit.weight_decay": 0.001}
     assert tried[0] == usual
     assert {0.01} == {values["fit.weight_decay"] for values in tried if values["fit.consistency"]}
     assert {"zero", "mixed", "far", "log", "concat", 0.2} <= {value for values in tried for value in values.values()}
@@ -292,7 +292,7 @@ def test_a_trial_that_is_far_behind_has_one_seed(
     monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
     given = {
         "graph": {"normalize": "row", "empty_rows": "self"},
-        "model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean"},
+        "model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean", "activation": "relu"},
     }
     config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
@@ -315,7 +315,7 @@ def test_normalisations_are_compared_again_where_another_start_wins(
         return state
 
     monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
-    given = {"model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean"}}
+    given = {"model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean", "activation": "relu"}}
     config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
     assert (settled.graph.normalize, settled.graph.empty_rows, settled.model.start) == ("joint", "zero", "far")
