@@ -67,7 +67,7 @@ def test_the_toml_files_have_known_keys(page: Path) -> None:
             assert set(values) == {"types", "relations"}
             continue
         if "dataset" in values:
-            assert set(values) <= {"dataset", "link", "model"}, text
+            assert set(values) <= {"dataset", "link", "model", "fit"}, text
             continue
         for name, section in SECTIONS.items():
             for one in values.pop(name, {}).values():

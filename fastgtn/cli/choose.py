@@ -22,15 +22,18 @@ def check_one_graph(dataset: str | None, graph: Path | None) -> None:
         )
 
 
-def is_link_task(task: str | None, config: Path | None = None) -> bool:
-    """Whether links are predicted: as the option says, or because the config has a section `[link]`."""
-    if task is None and config is not None:
+def is_link_task(task: str | None, config: Path | None = None, **of_links: object) -> bool:
+    """Whether links are predicted: as `--task` says, or an option that only links have, or a section `[link]`."""
+    if task not in (None, "node", "link"):
+        raise InputError(f'no task "{task}"; {nearest(str(task), ("node", "link"))}')
+    given = [name for name, value in of_links.items() if value is not None]
+    if task == "node" and given:
+        raise InputError(f"--{given[0]} is an option of link tasks: omit it, or choose --task link.")
+    if task is None and not given and config is not None:
         from fastgtn.config import toml
 
         return "link" in toml.read(config)
-    if task not in (None, "node", "link"):
-        raise InputError(f'no task "{task}"; {nearest(str(task), ("node", "link"))}')
-    return task == "link"
+    return task == "link" or bool(given)
 
 
 def is_link_folder(folder: Path) -> bool:

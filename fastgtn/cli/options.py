@@ -24,16 +24,17 @@ Dataset = Annotated[str | None, typer.Option(help="Name of a dataset (fastgtn ls
 Model = Annotated[str | None, typer.Option(help="Name of a model (fastgtn ls).", autocompletion=complete.models)]
 
 TaskKind = Annotated[
-    str | None, typer.Option(help="node: predict labels of nodes; link: predict edges. Default: what the config says.")
+    str | None,
+    typer.Option(help="node: predict labels of nodes; link: predict edges. Default: what the config or --link says."),
 ]
 LinkRelation = Annotated[
     str | None,
-    typer.Option(metavar="RELATION", help="With --task link: the relation to predict."),
+    typer.Option(metavar="RELATION", help="Predict the edges of this relation, as --task link does."),
 ]
 LinkNegatives = Annotated[
-    str | None, typer.Option(help="With --task link: uniform, degree or two_hop. Default: uniform.")
+    str | None, typer.Option(help="Of links: how other pairs are drawn, uniform, degree or two_hop. Default: uniform.")
 ]
-LinkSplit = Annotated[str | None, typer.Option(help="With --task link: random, or time. Default: random.")]
+LinkSplit = Annotated[str | None, typer.Option(help="Of links: random, or time. Default: random.")]
 
 # of the commands that use a trained run
 RunFolder = Annotated[

@@ -44,7 +44,7 @@ def screen_command(
     Example: fastgtn screen --dataset dblp --longest 4
     """
     check_one_graph(dataset, graph)
-    if is_link_task(task):
+    if is_link_task(task, link=link, negatives=negatives, split=split):
         from fastgtn.cli.links.train import link_settings, screen_link_paths
 
         name, steps = link_dataset(dataset, graph), [f"link.longest={longest}"]

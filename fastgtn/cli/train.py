@@ -31,6 +31,7 @@ from fastgtn.cli.options import (
 )
 from fastgtn.cli.output import emit_json, emit_table, plain, say
 from fastgtn.cli.scores import before_shift, points, say_classes
+from fastgtn.errors import InputError
 from fastgtn.lazy import standing_in
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ def train_command(
     """
     check_one_graph(dataset, graph)
     stored = out if resume and config is None and out is not None and is_link_folder(out) else None
-    if stored is not None or is_link_task(task, config):
+    if stored is not None or is_link_task(task, config, link=link, negatives=negatives, split=split):
+        if aim is not None:
+            raise InputError("--aim chooses a threshold between classes of nodes, which a link task does not have.")
         from fastgtn.cli.links.train import link_settings, train_link_model
 
         chosen_link = link_settings(

@@ -64,7 +64,7 @@ def tune_command(
             f"{config} already contains a model: omit --model, or give --dataset and --model without a file."
         )
     run: Callable[[_Start, Budget, Path], dict[str, Any]]
-    if is_link_task(task, config):
+    if is_link_task(task, config, link=link, negatives=negatives, split=split):
         words = {"link": link, "negatives": negatives, "split": split, "seed": seed, "settings": settings}
         starts = _link_starts(link_dataset(dataset, graph, config=config), config, model)
         run = partial(_tune_links, words=words, data_dir=data_dir)

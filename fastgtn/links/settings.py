@@ -89,6 +89,11 @@ class LinkSettings:
         """The validation metric that chooses; "auto" for that of the task."""
         return str(_section(self.values, "fit").get("select_by", "auto"))
 
+    @property
+    def runs(self) -> int:
+        """The number of seeds, `fit.runs`."""
+        return int(_section(self.values, "fit").get("runs", 1))
+
     def check(self) -> None:
         """Refuse keys that the model does not have, before anything is trained."""
         if self.select_by not in ("auto", *SELECTED_BY):
@@ -103,6 +108,9 @@ class LinkSettings:
             raise InputError(
                 f"the joined meta-path model has no key {wrong[0]}: choose an encoder with --model, such as fast_gtn."
             )
+        runs = _section(self.values, "fit").get("runs", 1)
+        if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+            raise InputError(f"fit.runs must be a number of seeds from 1 on, but got {runs!r}.")
         if self.select_by in ("loss", "last"):
             raise InputError(f'fit.select_by = "{self.select_by}" needs epochs, which joined meta-paths do not have.')
 

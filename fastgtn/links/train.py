@@ -57,14 +57,17 @@ def train_links(
     """Train one model per seed into a folder; `result.json` has the mean and the deviation of every score.
 
     Args:
-        runs: Number of seeds; by default that of a run that is resumed, else one.
+        runs: Number of seeds; by default that of a run that is resumed, else `fit.runs`, else one.
         resume: Resume a run of the same settings. Finished seeds are kept, and unfinished encoders resume exactly.
         watch: A function that is called with the seed and the state after every epoch of an encoder.
         team: The processes that train encoders together. Each of them calls this function; rank 0 writes.
     """
     chosen_device(_fit_options(settings).device, team)  # a missing one is reported before anything is written
     resume = resume or is_restarted()
-    runs = team.tell(lambda: _stored_runs(out) if resume else 1) if runs is None else runs
+    usual = settings.runs
+    runs = team.tell(lambda: _stored_runs(out) if resume else usual) if runs is None else runs
+    if runs < 1:
+        raise InputError(f"a run has at least one seed, but got runs = {runs}.")
     graph = checksum(settings.dataset, data_dir=data_dir)
     record = {"settings": settings.to_json(), "data_checksum": graph, "runs": runs}
     facts = []
