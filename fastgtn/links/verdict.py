@@ -34,6 +34,11 @@ class Judged(ABC):
         """The joined paths of the model by what they contribute to the predictions."""
 
     @property
+    def metric(self) -> str:
+        """The validation metric that chose the model."""
+        return metric_of(self.task, self.val)
+
+    @property
     def score(self) -> float:
         """The validation score that chose the model."""
         return chosen_by(self.task, self.val)
@@ -46,7 +51,13 @@ class Judged(ABC):
     @property
     def verdict(self) -> str:
         """A sentence about what the model adds to popularity."""
-        return verdict_of(self.gain, self.task.select_by, significant=self.screening.significant, what=self.subject)
+        return verdict_of(
+            self.gain,
+            self.metric,
+            significant=self.screening.significant,
+            what=self.subject,
+            beyond_paths=self.reads_features and self.task.has_features,
+        )
 
     def facts(self) -> dict[str, Any]:
         """Scores, paths and verdict as plain values."""
@@ -56,7 +67,7 @@ class Judged(ABC):
             "val": self.val,
             "test": self.test,
             "learned": {
-                "metric": self.task.select_by,
+                "metric": self.metric,
                 "control": chosen_by(self.task, self.popularity_val),
                 "difference": self.gain,
                 "verdict": self.verdict,
@@ -78,6 +89,11 @@ class Judged(ABC):
                 f'The relation "{other}" holds the hidden links too, and it stays in the graph: if its edges are made '
                 "together with the links, as a rating is with a like, train on a graph without it."
             )
+        if self.metric != task.select_by:
+            found.append(
+                f"There are too many targets to rank all of them for every source, so {title_of(self.metric)} chose "
+                f"the model instead of {title_of(task.select_by)}."
+            )
         skipped = self.screening.left_out
         if skipped:
             count = f"{len(skipped)} joined meta-paths were" if len(skipped) > 1 else "One joined meta-path was"
@@ -92,20 +108,34 @@ class Judged(ABC):
 
 def chosen_by(task: LinkTask, scores: dict[str, float]) -> float:
     """The score that chose a model among the validation scores."""
-    return scores[task.select_by if task.select_by in scores else "roc_auc"]
+    return scores[metric_of(task, scores)]
 
 
-def verdict_of(gain: float, metric: str, *, significant: bool, what: str) -> str:
+def metric_of(task: LinkTask, scores: dict[str, float]) -> str:
+    """The metric of that score: ROC-AUC where ranking all targets takes too much work."""
+    return task.select_by if task.select_by in scores else "roc_auc"
+
+
+def verdict_of(gain: float, metric: str, *, significant: bool, what: str, beyond_paths: bool = False) -> str:
     """Compare the validation score that chose a model with that of popularity alone.
 
     Args:
         gain: The difference, as a fraction.
         significant: Whether screening found a joined path beyond chance.
         what: The subject of the sentence.
+        beyond_paths: Whether the model may learn from features what no path tells.
     """
     points, metric = 100 * gain, title_of(metric)
+    worth = f"are worth {points:.1f} points of {metric} beyond popularity alone, on validation."
+    if not significant and beyond_paths and points >= 0.5:
+        nothing = "No meta-path connects links more than other pairs"
+        return f"{nothing}, but {what.lower()} also read features, and they {worth}"
     if not significant:
         return "No meta-path connects links more than other pairs: the ranking shows only popularity."
+    if points <= -0.5:
+        return f"Popularity alone scores {-points:.1f} points of {metric} more than {what.lower()}, on validation."
     if points < 0.5:
-        return f"Popularity alone scores the same: the paths are worth {points:.1f} points of {metric} on validation."
-    return f"{what} are worth {points:.1f} points of {metric} beyond popularity alone, on validation."
+        return (
+            f"Popularity alone scores the same: {what.lower()} are worth {points:.1f} points of {metric} on validation."
+        )
+    return f"{what} {worth}"
