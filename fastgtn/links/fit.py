@@ -34,7 +34,8 @@ class LinkPath:
         weight: What it adds on average to the log-odds of a pair that it joins; negative if it argues against links.
             Of learned encoders, how much more it adds to links than to other pairs.
         contribution: Mean absolute part of the log-odds of the validation pairs, after subtracting its mean.
-        without: What the validation score that chose the model loses if this path is left out.
+        without: What the validation score that chose the model loses if this path is left out. Of learned encoders,
+            what ROC-AUC of a sample of the validation pairs loses.
         auc: ROC-AUC of the path alone on hidden training links.
         p_value: Family-wise p-value of that; None if the path was not screened.
     """
@@ -229,6 +230,8 @@ def check_pair(task: LinkTask, source: int, target: int) -> None:
     ):
         if not 0 <= node < count:
             raise InputError(f"there is no {kind} node {node}: they are numbered 0 … {count - 1}.")
+    if task.is_within_one_type and source == target:
+        raise InputError(f"a {task.relation.source} is not its own partner: give two different nodes.")
 
 
 def _describe_val(task: LinkTask, model: LinkModel) -> Described:

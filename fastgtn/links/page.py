@@ -15,7 +15,6 @@ from fastgtn.links.fit import LinkResult
 from fastgtn.links.folder import load_links, names_of, texts_by_type, texts_of
 from fastgtn.links.joined.explain import LinkReasons
 from fastgtn.links.learned.result import LearnedLinks
-from fastgtn.nn import MetaPathModel
 from fastgtn.report.blocks import figure, table
 from fastgtn.report.charts.plain import Line, line_chart
 from fastgtn.report.markup import Markup, el, joined
@@ -57,7 +56,7 @@ def write_link_report(
     body = el(
         "article",
         _scores(facts, summary),
-        _paths(facts["paths"]),
+        _paths(facts["paths"], of_encoders="epoch" in facts),
         _screening(result),
         _training(result),
         _recommended(result, shown_links(result, sources)),
@@ -77,15 +76,14 @@ def shown_links(result: LinkResult | LearnedLinks, sources: int) -> list[ShownLi
     if not len(active):
         return []
     found = result.recommend(active, top=PER_SOURCE)
-    can_explain = isinstance(result, LinkResult) or (
-        isinstance(result.model.backbone.source, MetaPathModel) and result.model.decoder.is_bilinear
-    )
     shown = []
     for source, targets, logits in zip(active, found.targets, found.logits, strict=True):
         for place, (target, logit) in enumerate(zip(targets, logits, strict=True)):
             if target < 0:
                 continue
-            reasons = result.explain(int(source), int(target), instances=1) if can_explain and place == 0 else None
+            reasons = (
+                result.explain(int(source), int(target), instances=1) if result.sums_paths and place == 0 else None
+            )
             shown.append(ShownLink(names[0][source], names[1][target], float(logit), reasons))
     return shown
 
@@ -110,7 +108,7 @@ def _scores(facts: dict[str, Any], summary: dict[str, Any]) -> Markup:
     )
 
 
-def _paths(paths: Sequence[dict[str, Any]]) -> Markup | None:
+def _paths(paths: Sequence[dict[str, Any]], *, of_encoders: bool) -> Markup | None:
     if not paths:
         return None
     rows = []
@@ -125,7 +123,8 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Markup | None:
         )
         words = " → ".join(path["types"])
         rows.append(el("tr", el("th", path["name"], scope="row"), el("td", words), *_numbers(numbers)))
-    heads = ("joined meta-path", "types", "contribution", "score lost without", "AUC alone", "p-value")
+    lost = "AUC lost without" if of_encoders else "score lost without"
+    heads = ("joined meta-path", "types", "contribution", lost, "AUC alone", "p-value")
     lead = (
         "These meta-paths predict the links. The contribution is the mean size of a path's part in the "
         "log-odds of validation pairs; a minus marks paths that connect pairs that are not links."

@@ -25,6 +25,11 @@ class Judged(ABC):
     subject: ClassVar[str]  # of the sentence about what the model adds
 
     @property
+    def sums_paths(self) -> bool:
+        """Whether a score is a sum over joined paths, so that it can be explained."""
+        return True
+
+    @property
     @abstractmethod
     def reads_features(self) -> bool:
         """Whether predictions depend on features of nodes."""

@@ -24,6 +24,7 @@ NUMERIC = {
     "error",
     "contribution",
     "score lost without",
+    "AUC lost without",
     "AUC alone",
     "p-value",
     "probability",

@@ -100,3 +100,26 @@ def test_lists_of_another_length_are_scored(folder: Path) -> None:
     assert scored["recall@5"] == pytest.approx(np.mean(recalls))
     assert "recall@20" not in scored
     assert "NDCG@5" in run("evaluate", folder / "run", "--at", "5")
+
+
+def test_a_known_link_is_said_to_be_hidden_from_its_reasons(folder: Path) -> None:
+    graph = archive.read(folder / "shop.npz")[0]
+    user, item = graph["user", "buys", "item"].edge_index[:, 0].tolist()
+    words = ("explain", folder / "run", "--link", f"u{user}", f"i{item}")
+    assert "this link is in the graph; it was hidden" in run(*words)
+    found = json.loads(run(*words, "--json"))
+    assert (found["source"], found["target"], found["is_known"]) == (f"u{user}", f"i{item}", True)
+    new = next(csv.DictReader((folder / "run" / "links.csv").open()))
+    assert "hidden" not in run("explain", folder / "run", "--link", new["user"], new["item"])
+
+
+def test_a_node_is_not_explained_as_its_own_partner(folder: Path) -> None:
+    with pytest.raises(InputError, match="a user is not its own partner: give two different nodes"):
+        CliRunner().invoke(app, ["explain", str(folder / "friends"), "--link", "u3", "u3"], catch_exceptions=False)
+
+
+def test_a_model_without_metapaths_says_so(folder: Path) -> None:
+    task = ("--graph", folder / "shop.npz", "--link", "buys", "--set", "model.hidden=8", "--set", "fit.epochs=1")
+    run("train", *task, "--model", "gcn", "--out", folder / "gcn")
+    assert "paths   none: only FastGTN and GTN" in run("explain", folder / "gcn")
+    assert "AUC lost without" in run("explain", folder / "encoders")

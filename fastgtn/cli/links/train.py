@@ -54,7 +54,7 @@ def train_link_model(
     say("val", _points(summary["val"], len(summary["runs"])))
     say("test", _points(summary["test"], len(summary["runs"])))
     if first["paths"]:
-        emit_table(path_table(first["paths"][:MOST_SHOWN]))
+        emit_table(path_table(first["paths"][:MOST_SHOWN], of_encoders="epoch" in first))
     say("learned", first["learned"]["verdict"])
     for note in first.get("notes", ()):
         say("note", note)
@@ -127,13 +127,14 @@ def _points_of(scores: dict[str, float]) -> str:
     return _points({name: {"mean": value} for name, value in scores.items()}, 1)
 
 
-def path_table(paths: list[dict[str, Any]]) -> Any:
+def path_table(paths: list[dict[str, Any]], *, of_encoders: bool = False) -> Any:
     """The joined meta-paths of a model. Names may have brackets, which are not markup."""
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("rank", "joined meta-path", "contribution", "score lost without", "AUC alone", "p-value"):
+    lost = "AUC lost without" if of_encoders else "score lost without"
+    for name in ("rank", "joined meta-path", "contribution", lost, "AUC alone", "p-value"):
         table.add_column(name, justify="left" if name == "joined meta-path" else "right")
     for rank, path in enumerate(paths, 1):
         sign = "−" if path["weight"] < 0 else "+"

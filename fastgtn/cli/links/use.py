@@ -43,7 +43,12 @@ def explain_link_run(
         emit_json({"run": str(run), **facts})
         return
     say("learned", facts["learned"]["verdict"])
-    emit_table(path_table(facts["paths"][:top]))
+    if not result.sums_paths:
+        say(
+            "paths", 'none: only FastGTN and GTN with model.decoder = "dot" or "distmult" score by sums over meta-paths'
+        )
+    elif facts["paths"]:
+        emit_table(path_table(facts["paths"][:top], of_encoders="epoch" in facts))
 
 
 def evaluate_link_run(
@@ -143,11 +148,15 @@ def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, t
     target = _number(graph, relation.target, pair[1])
     names = texts_by_type(graph, relation)
     reasons = result.explain(source, target)
+    is_known = bool(result.task.known_rows("use")[source, target])
     if as_json:
-        emit_json(_as_values(reasons, names))
+        asked = {"relation": str(relation), "source": pair[0], "target": pair[1], "is_known": is_known}
+        emit_json(asked | _as_values(reasons, names))
         return
     ends = f"{relation.source} {names[relation.source][source]} – {relation.target} {names[relation.target][target]}"
     say("pair", f"{ends} · log-odds {reasons.logit:+z.3f}")
+    if is_known:
+        say("", "this link is in the graph; it was hidden from the scores and paths below")
     is_mutual = relation.source == relation.target and isinstance(result, LinkResult)
     popular = "both ends" if is_mutual else f"the {relation.target}"
     say("", f"{reasons.bias:+z.3f} constant · {reasons.popularity:+z.3f} popularity of {popular}")

@@ -55,6 +55,11 @@ class LearnedLinks(Judged):
     subject = "The encoders"
 
     @property
+    def sums_paths(self) -> bool:
+        """Whether a score is a sum over pairs of meta-paths: the model learns them, and the decoder has no layer."""
+        return isinstance(self.model.backbone.source, MetaPathModel) and self.model.decoder.is_bilinear
+
+    @property
     def reads_features(self) -> bool:
         """Encoders read the features of all nodes."""
         return True
@@ -113,7 +118,7 @@ class LearnedLinks(Judged):
 
     def metapaths(self, top: int | None = None) -> list[LinkPath]:
         """The joined meta-paths by what they contribute to the scores of validation pairs; none without meta-paths."""
-        if not isinstance(self.model.backbone.source, MetaPathModel) or not self.model.decoder.is_bilinear:
+        if not self.sums_paths:
             return []
         return joined_paths(self, most_pairs=MOST_EXPLAINED)[:top]
 
