@@ -41,7 +41,9 @@ RunFolder = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="A run folder, or the folder of one seed.", autocompletion=complete.run_folders),
 ]
-RunSeed = Annotated[int | None, typer.Option(help="A seed of the run. Default: the best one on validation.")]
+RunSeed = Annotated[
+    int | None, typer.Option(help="A seed of the run. Default: the best one on validation; of a link model, the first.")
+]
 RunGraph = Annotated[
     str | None, typer.Option(help="Another graph of the same schema, or the graph of the training in its new place.")
 ]

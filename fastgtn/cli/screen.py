@@ -12,6 +12,7 @@ from rich.table import Table
 from fastgtn.cli.choose import check_names, check_one_graph, check_settings, choose_config, is_link_task, link_dataset
 from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit, Settings, TaskKind
 from fastgtn.cli.output import emit_json, emit_table, say, stderr
+from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
     from fastgtn.config import Config
@@ -47,9 +48,11 @@ def screen_command(
     if is_link_task(task, link=link, negatives=negatives, split=split):
         from fastgtn.cli.links.train import link_settings, screen_link_paths
 
-        name, steps = link_dataset(dataset, graph), [f"link.longest={longest}"]
-        chosen = link_settings(name, link=link, negatives=negatives, split=split, seed=seed, settings=steps)
-        screen_link_paths(chosen, data_dir=data_dir, as_json=as_json)
+        if plot is not None:
+            raise InputError("--plot draws the screening of labels; that of links is a table, also with --json.")
+        name, given = link_dataset(dataset, graph), [f"link.longest={longest}", *(settings or [])]
+        chosen = link_settings(name, link=link, negatives=negatives, split=split, seed=seed, settings=given)
+        screen_link_paths(chosen, top=top, data_dir=data_dir, as_json=as_json)
         return
     check_names(None, dataset, graph, model, data_dir)
     check_settings(settings)

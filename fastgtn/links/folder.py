@@ -166,7 +166,7 @@ def located(settings: LinkSettings, data_dir: str | Path | None) -> Path:
 def _seed_folder(folder: Path, seed: int | None) -> Path:
     if seed is None and (folder / FILE).is_file():
         return folder
-    found = sorted(path.parent for path in folder.glob(f"seed-*/{FILE}"))
+    found = sorted((path.parent for path in folder.glob(f"seed-*/{FILE}")), key=lambda one: (len(one.name), one.name))
     wanted = [path for path in found if seed is None or path.name == f"seed-{seed}"]
     if not wanted:
         raise InputError(f"{folder} has no trained link model{'' if seed is None else f' of seed {seed}'}.")

@@ -61,7 +61,7 @@ def train_link_model(
     say("saved", f"{summary['out']}    next: fastgtn predict {summary['out']} --top 10 --out links.csv")
 
 
-def screen_link_paths(settings: LinkSettings, *, data_dir: Path | None, as_json: bool) -> None:
+def screen_link_paths(settings: LinkSettings, *, top: int, data_dir: Path | None, as_json: bool) -> None:
     """Print which joined meta-paths tell links from other pairs, before anything is trained."""
     from fastgtn.links.folder import load_link_task
     from fastgtn.links.joined.screen import screen_links
@@ -71,7 +71,9 @@ def screen_link_paths(settings: LinkSettings, *, data_dir: Path | None, as_json:
     if as_json:
         emit_json({"paths": [vars(p) for p in screening.paths], "pairs": screening.num_pairs})
         return
-    emit_table(_screening_table(screening))
+    emit_table(_screening_table(screening, top))
+    if len(screening.paths) > top:
+        say("paths", f"{top} of {len(screening.paths):,} are listed (--top)")
     for name in screening.left_out[:10]:
         say("skipped", f"{name}: one half of this path is too large to compute, or there are too many paths")
 
@@ -149,14 +151,14 @@ def path_table(paths: list[dict[str, Any]], *, of_encoders: bool = False) -> Any
     return table
 
 
-def _screening_table(screening: LinkScreening) -> Any:
+def _screening_table(screening: LinkScreening, top: int) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for name in ("joined meta-path", "AUC alone", "p-value", "gain per pair", "chosen"):
         table.add_column(name, justify="left" if name == "joined meta-path" else "right")
-    for path in screening.paths:
+    for path in screening.paths[:top]:
         chosen = "" if path.chosen is None else str(path.chosen)
         table.add_row(escape(path.name), f"{100 * path.auc:.1f}", f"{path.p_value:.3f}", f"{path.gain:.4f}", chosen)
     return table

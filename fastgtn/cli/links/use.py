@@ -14,6 +14,7 @@ MOST_COMPARED = 2000  # ids among which one that is similar to a wrong one is lo
 if TYPE_CHECKING:
     from torch_geometric.data import HeteroData
 
+    from fastgtn.links.edges import Array
     from fastgtn.links.fit import LinkResult
     from fastgtn.links.joined.explain import LinkReasons
     from fastgtn.links.learned.result import LearnedLinks
@@ -79,9 +80,17 @@ def evaluate_link_run(
 
 
 def write_recommendations(
-    run: Path, out: Path, *, top: int, seed: int | None, graph: str | None, data_dir: Path | None, as_json: bool
+    run: Path,
+    out: Path,
+    *,
+    nodes: Path | None,
+    top: int,
+    seed: int | None,
+    graph: str | None,
+    data_dir: Path | None,
+    as_json: bool,
 ) -> None:
-    """Write the best new partners of every source, known links left out."""
+    """Write the best new partners of every source, or of those in a file, known links left out."""
     import numpy as np
     import pyarrow as pa
 
@@ -90,7 +99,9 @@ def write_recommendations(
 
     with noted():
         result = load_links(run, seed=seed, graph=graph, data_dir=data_dir, hides=False)
-    found, relation, whole = result.recommend(top=top), result.task.relation, result.task.graph_at("use")
+    relation, whole = result.task.relation, result.task.graph_at("use")
+    top = min(top, result.task.num_targets)
+    found = result.recommend(_sources(nodes, whole, relation.source), top=top)
     sources, targets = (np.array(names_of(whole, t)) for t in (relation.source, relation.target))
     kept = found.targets >= 0
     row = np.nonzero(kept)[0]
@@ -110,6 +121,18 @@ def write_recommendations(
     else:
         count = f"{len(found.sources):,} {relation.source} nodes"
         say("saved", f"{out} · the {top} best new {relation.target} nodes of {count}")
+
+
+def _sources(file: Path | None, graph: HeteroData, kind: str) -> Array | None:
+    """The numbers of the sources in a file of ids; None for all of them."""
+    from fastgtn.runs.scoring.node_file import read_node_file
+    from fastgtn.runs.scoring.node_names import NodeNames
+
+    if file is None:
+        return None
+    names = NodeNames(graph, kind)
+    numbers: Array = names.numbers(read_node_file(file, names)).numpy()
+    return numbers
 
 
 def report_link_run(

@@ -52,7 +52,7 @@ def predict_command(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write predictions and probabilities for all nodes of the target type, or for some.
+    """Write predictions and probabilities for all nodes of the target type, or for some; or new partners of nodes.
 
     Example: fastgtn predict runs/imdb-fast_gtn-0 --nodes ids.csv --out predictions.csv
     """
@@ -67,7 +67,18 @@ def predict_command(
     _check_ids(nodes)
     check_run_folder(run)
     if is_link_run(run):
-        _recommend(run, out, nodes or embeddings, top=top, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json)
+        if out is None or embeddings is not None:
+            raise InputError(f"{run} is a model of links: predict writes a table of new partners with --out.")
+        if tables is not None:
+            raise InputError(
+                f"{run} is a model of links: build an archive of the new tables with fastgtn data build {tables} "
+                "--like OLD.npz --out NEW.npz, where OLD.npz is the graph of the training, and give it with --graph."
+            )
+        from fastgtn.cli.links.use import write_recommendations
+
+        write_recommendations(
+            run, out, nodes=nodes, top=top, seed=seed, graph=graph, data_dir=data_dir, as_json=as_json
+        )
         return
     from fastgtn.runs.load import load_run
 
@@ -115,14 +126,6 @@ def _on_tables(trained: Result, tables: Path, *, allow_external: bool) -> OnGrap
     return trained.on(
         data, None if is_drawn else task
     )  # shares drawn from other rows are not the split of the training
-
-
-def _recommend(run: Path, out: Path | None, other: Path | None, **options: Any) -> None:
-    from fastgtn.cli.links.use import write_recommendations
-
-    if out is None or other is not None:
-        raise InputError(f"{run} is a model of links: predict writes a table with --out, of all sources.")
-    write_recommendations(run, out, **options)
 
 
 def _check_output(path: Path | None, formats: tuple[str, ...], what: str, *, force: bool) -> None:
