@@ -171,13 +171,16 @@ def undirected(graph: HeteroData, relation: Relation) -> HeteroData:
 def known_before(graph: HeteroData, relation: Relation, moment: float) -> HeteroData:
     """A shallow copy of a graph without the edges of other relations that are not older than a moment.
 
-    Edges without a time stay. The links of the relation itself are split, and hidden, by their order.
+    Edges without a time stay. The links of the relation itself are split, and hidden, by their order; of a link that is
+    older, later edges between the same nodes are left out, such as purchases that are repeated.
     """
     kept, own = graph.__copy__(), {other for other, _ in hiding(graph, relation)}
-    for edge_type in graph.edge_types:
-        if "time" in graph[edge_type] and Relation(*edge_type) not in own:
-            time = graph[edge_type].time.numpy()
-            _keep(kept, graph, Relation(*edge_type), ~(time >= moment))
+    for other in (Relation(*edge_type) for edge_type in graph.edge_types if "time" in graph[edge_type]):
+        time = graph[tuple(other)].time.numpy()
+        is_late = time >= moment
+        if other in own:
+            is_late &= _first_times(graph, other) < moment
+        _keep(kept, graph, other, ~is_late)
     return kept
 
 
@@ -203,6 +206,16 @@ def is_reverse(graph: HeteroData, other: Relation, edges: Array) -> bool:
     width = int(graph[other.target].num_nodes or 0)
     found = contains(np.sort(pair_keys(edges[::-1], width)), pair_keys(mine, width))
     return bool(found.mean() >= REVERSE_SHARE)
+
+
+def _first_times(graph: HeteroData, relation: Relation) -> Array:
+    """For each edge the time of the first edge between the same nodes."""
+    store = graph[tuple(relation)]
+    keys = pair_keys(store.edge_index.numpy(), int(graph[relation.target].num_nodes or 0))
+    distinct, group = np.unique(keys, return_inverse=True)
+    first = np.full(len(distinct), np.inf)
+    np.fmin.at(first, group, store.time.numpy())
+    return first[group]
 
 
 def _without(kept: HeteroData, graph: HeteroData, relation: Relation, pairs: Array) -> None:

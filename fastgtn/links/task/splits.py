@@ -52,15 +52,20 @@ def distinct_links(graph: HeteroData, relation: Relation) -> Array:
 
 
 def times_of(graph: HeteroData, relation: Relation, links: Array) -> Array:
-    """The time of each link."""
+    """The time of each link: that of its first edge, in either direction if both ends have the same type."""
     store = graph[tuple(relation)]
     if "time" not in store:
         raise InputError(f'a split by time needs the time of every edge: set graph["{relation}"].time.')
     width = int(graph[relation.target].num_nodes or 0)
-    every = pair_keys(store.edge_index.numpy(), width)
-    order = np.argsort(every, kind="stable")
-    place = order[np.searchsorted(every[order], pair_keys(links, width))]
+    every, wanted = (_pair_keys(relation, edges, width) for edges in (store.edge_index.numpy(), links))
+    order = np.lexsort((store.time.numpy(), every))
+    place = order[np.searchsorted(every[order], wanted)]
     times: Array = store.time.numpy()[place]
     if np.isnan(times).any():
         raise InputError(f'a split by time needs the time of every edge, but some of graph["{relation}"].time are NaN.')
     return times
+
+
+def _pair_keys(relation: Relation, edges: Array, width: int) -> Array:
+    """One number per pair; between nodes of one type, the same for both directions."""
+    return pair_keys(np.sort(edges, axis=0) if relation.source == relation.target else edges, width)
