@@ -185,17 +185,21 @@ def list_command(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     from fastgtn.config.presets import PRESETS
     from fastgtn.config.tuned_configs import models, recipes
-    from fastgtn.data.catalog import BUILT_IN, PAPER, available
+    from fastgtn.data.catalog import BUILT_IN, PAPER, available, linked
 
     here = [BUILT_IN, *available(data_dir)]
     tuned = recipes()
     names = [*here, *sorted({name for name, _ in tuned} - set(here))]
     found = {n: {"here": n in here, "tuned": [m for m in models() if (n, m) in tuned]} for n in names}
     if as_json:
-        emit_json({"models": list(models()), "presets": list(PRESETS), "datasets": found})
+        emit_json(
+            {"models": list(models()), "presets": list(PRESETS), "datasets": found, "links": list(linked(data_dir))}
+        )
         return
     say("models", ", ".join(models()))
     say("presets", ", ".join(PRESETS))
+    if names_of_links := linked(data_dir):
+        say("links", f"{', '.join(names_of_links)} (fastgtn train --task link --dataset NAME)")
     table = Table(box=None, pad_edge=False)
     for title in ("dataset", "here", "in the paper", "tuned configs"):
         table.add_column(title)

@@ -112,10 +112,8 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
     found = available(data_dir)
     if text in found:
         return found[text]
-    links = _archives(data_folder(data_dir) / "links")
-    ending = [path for name, path in links.items() if name == text or name.endswith(f"_{text}")]
-    if len(ending) == 1:
-        return ending[0]
+    if (of_links := _of_links(text, data_dir)) is not None:
+        return of_links
     if _is_archive(path):
         return path
     folder = data_folder(data_dir)
@@ -126,7 +124,8 @@ def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> P
         raise InputError(
             f'the dataset "{text}" is not in {folder}: {how} (docs/importing.md), or give its folder with --data-dir.'
         )
-    raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, {*found, *PAPER, BUILT_IN})} (fastgtn data ls)')
+    known = {*found, *PAPER, BUILT_IN, *linked(data_dir)}
+    raise InputError(f'no dataset "{text}" in {folder}; {nearest(text, known)} (fastgtn data ls)')
 
 
 def refuse_tables(path: Path) -> None:
@@ -141,6 +140,24 @@ def refuse_tables(path: Path) -> None:
 def available(data_dir: str | Path | None = None) -> dict[str, Path]:
     """The archives in the data folder by name, without the built-in graph."""
     return _archives(data_folder(data_dir))
+
+
+def linked(data_dir: str | Path | None = None) -> dict[str, Path]:
+    """The archives in the folder `links` of the data folder, by the shortest name that means one of them."""
+    every = _archives(data_folder(data_dir) / "links")
+    found = {}
+    for name, path in every.items():
+        words = name.split("_")
+        endings = ["_".join(words[first:]) for first in reversed(range(len(words)))]
+        found[next((short for short in endings if _of_links(short, data_dir) == path), name)] = path
+    return found
+
+
+def _of_links(text: str, data_dir: str | Path | None) -> Path | None:
+    """The archive of links that a name, or the last words of a name, mean."""
+    links = _archives(data_folder(data_dir) / "links")
+    ending = [path for name, path in links.items() if name == text or name.endswith(f"_{text}")]
+    return ending[0] if len(ending) == 1 else None
 
 
 def _archives(folder: Path) -> dict[str, Path]:

@@ -1,12 +1,16 @@
 """Archives that say which links are for training, validation and test."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch_geometric.data import HeteroData
+from typer.testing import CliRunner
 
+from fastgtn.cli import app
+from fastgtn.data import archive, catalog
 from fastgtn.data.synthetic.linked import make_planted_links
 from fastgtn.errors import InputError
 from fastgtn.links import LinkTask, Pairs, fit_links
@@ -137,3 +141,15 @@ def test_given_validation_pairs_are_checked() -> None:
     wrong = Pairs.of(links[:, split == 1] + USERS, links[:, :0])
     with pytest.raises(InputError, match="must lie in 0 … 59"):
         LinkTask.from_pairs(graph, "buys", test=test, val=wrong)
+
+
+def test_graphs_with_links_are_listed_by_the_shortest_name(tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    for name in ("hgb_lp_lastfm", "a_shop", "b_shop", "films"):
+        archive.write(tmp_path / "links" / f"{name}.npz", make_planted_links(users=20, items=20), None)
+    assert list(catalog.linked(tmp_path)) == ["a_shop", "b_shop", "films", "lastfm"]
+    assert catalog.linked(tmp_path)["lastfm"] == catalog.locate("lastfm", data_dir=tmp_path)
+    with pytest.raises(InputError, match=r'no dataset "lasfm" in .*; did you mean "lastfm"'):
+        catalog.locate("lasfm", data_dir=tmp_path)
+    answer = CliRunner().invoke(app, ["ls", "--data-dir", str(tmp_path)], catch_exceptions=False)
+    assert "links   a_shop, b_shop, films, lastfm (fastgtn train --task link --dataset NAME)" in answer.stdout
