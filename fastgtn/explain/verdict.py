@@ -48,11 +48,15 @@ class Learned:
     Args:
         entropy: Of the filters, relative to uniform ones, mean over hops and channels: 1 means that nothing was chosen.
         num_significant: Paths that screening found significant; None where nothing was screened.
+        num_paths: Paths that leave a node and were tested; None where nothing was screened.
+        paths_tell: Whether one of these is significant.
         beats_majority: Whether the model predicts better than always guessing the commonest class.
     """
 
     entropy: float
     num_significant: int | None = None
+    num_paths: int | None = None
+    paths_tell: bool = False
     beats_majority: bool = True
     control: Control | None = None
 
@@ -63,7 +67,12 @@ class Learned:
 
     @property
     def verdict(self) -> str:
-        """The answer in a sentence or two."""
+        """The answer in a few sentences."""
+        if self.num_paths == 0:
+            return (
+                "No meta-path exists: no relation brings messages to the nodes that are predicted, so the model reads "
+                "their own features only. Set graph.reverse = true to follow edges in both directions."
+            )
         if self.found_nothing:
             return (
                 "Nothing was found: no meta-path predicts the training labels better than chance, and the model is no "
@@ -77,7 +86,7 @@ class Learned:
                 f"{chosen}. Whether the choice of paths matters has not been tested: `fastgtn explain --control` "
                 "trains the same model with uniform filters and compares."
             )
-        return f"{_worth(self.control)} {chosen}."
+        return f"{_worth(self.control, paths_tell=self.paths_tell)} {chosen}."
 
     def to_dict(self) -> dict[str, Any]:
         control = self.control
@@ -101,18 +110,21 @@ def filter_entropy(model: Model) -> float:
     return sum(shares) / len(shares) if shares else 1.0
 
 
-def _worth(control: Control) -> str:
+def _worth(control: Control, *, paths_tell: bool) -> str:
     metric = named(control.metric)
     learned, uniform = metric.shown(control.learned), metric.shown(control.control)
     where = {"test": "the test nodes", "val": "the validation nodes"}[control.split]
     size = metric.shown(abs(control.difference))
     with_them = "uniform filters" + (f", the mean of {control.seeds} trainings" if control.seeds > 1 else "")
     if not control.matters:
+        signal = (
+            "Screening found paths that predict the labels, so paths may help where all are mixed, too. " * paths_tell
+        )
         noise = "" if control.noise is None else f", within the noise of ±{metric.shown(control.noise)}"
         return (
             f"Uniform filters score nearly the same: {metric.title} on {where} is {uniform} with them and {learned} "
             f"with the learned ones{noise}. There is no evidence that the choice of paths matters: the ranking may "
-            "reflect the graph rather than the labels. Train with more seeds to decide."
+            f"reflect the graph rather than the labels. {signal}Train with more seeds to decide."
         )
     if control.difference > 0:
         return (

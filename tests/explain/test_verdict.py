@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from torch_geometric.data import HeteroData
 from typer.testing import CliRunner
 
@@ -43,6 +44,25 @@ def test_the_verdict_follows_the_control(learned: float, control: float, noise: 
     verdict = Learned(0.4, control=Control("micro_f1", "test", learned, control, noise)).verdict
     assert words in verdict
     assert "40 % of the entropy of uniform filters" in verdict
+
+
+def test_paths_with_signal_are_named_where_no_choice_is_needed() -> None:
+    control = Control("micro_f1", "test", 0.9, 0.89, 0.02)
+    assert (
+        "Screening found paths that predict the labels" in Learned(0.4, 3, 3, paths_tell=True, control=control).verdict
+    )
+    assert "Screening found" not in Learned(0.4, 1, 3, paths_tell=False, control=control).verdict
+
+
+def test_a_target_that_no_relation_reaches_has_no_paths() -> None:
+    alone = HeteroData()
+    alone["item"].x, alone["shop"].x = torch.randn(60, 3), torch.randn(9, 2)
+    alone["item", "bought_in", "shop"].edge_index = torch.stack([torch.arange(60), torch.arange(60) % 9])
+    task = NodeTask.from_labels(
+        "item", "single", torch.arange(60) % 2, train=range(30), val=range(30, 45), test=range(45, 60)
+    )
+    found = fastgtn.fit(alone, task, SMALL)
+    assert found.metapaths(3).learned.verdict.startswith("No meta-path exists: no relation brings messages")
 
 
 def test_trainings_that_differ_by_their_seed_make_the_verdict_careful(

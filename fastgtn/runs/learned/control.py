@@ -45,9 +45,12 @@ def control_of(result: Result) -> Control:
 def learned_of(result: Result) -> Learned:
     """Evidence on whether a ranking was learned; it includes the control if one has been trained."""
     found = result.screening
+    paths = None if found is None else [path for path in found if len(path.path)]
     return Learned(
         entropy=filter_entropy(result.model),
         num_significant=None if found is None else found.num_significant,
+        num_paths=None if paths is None else len(paths),
+        paths_tell=any(path.is_significant for path in paths or ()),
         beats_majority=_beats_majority(result),
         control=_known(result),
     )
