@@ -12,7 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch_geometric.data import HeteroData
-from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, TransE
+from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, RotatE, TransE
 from typer.testing import CliRunner
 
 from fastgtn.cli import app
@@ -254,7 +254,7 @@ def test_rivals_score_pairs_as_they_score_rows(result: LinkResult, name: str) ->
     assert 0 <= rival.evaluate(result.task, "val")["recall@20"] <= 1
 
 
-@pytest.mark.parametrize("kind", [TransE, DistMult, ComplEx])
+@pytest.mark.parametrize("kind", [TransE, DistMult, ComplEx, RotatE])
 def test_embeddings_score_all_tails_as_they_score_triples(kind: type[KGEModel]) -> None:
     model, heads, tails = kind(30, 3, hidden_channels=8), torch.arange(5), torch.arange(12, 30)
     triples = [model(heads, torch.full_like(heads, 2), torch.full_like(heads, int(tail))) for tail in tails]
@@ -309,6 +309,8 @@ def test_the_benchmark_puts_rivals_beside(tmp_path: Path) -> None:
     assert found["joined meta-paths"]["roc_auc"]["mean"] > found["Popularity"]["roc_auc"]["mean"]
     with pytest.raises(InputError, match='no link predictor "popular"; did you mean "popularity"'):
         CliRunner().invoke(app, [*words, "--models", "popular"], catch_exceptions=False)
+    with pytest.raises(InputError, match="--link needs --graph; --only chooses among the graphs of the docs"):
+        CliRunner().invoke(app, ["bench", "links", "--link", "buys"], catch_exceptions=False)
 
 
 def test_negative_weights_are_refused() -> None:

@@ -13,6 +13,7 @@ import typer
 from fastgtn.cli.bench.options import Force, Markdown, Out, Runs, Seed, names_of
 from fastgtn.cli.bench.output import check_file, command_line, emit, tell_predictor
 from fastgtn.cli.options import AsJson, DataDir, LinkNegatives, LinkRelation, LinkSplit
+from fastgtn.errors import InputError
 
 if TYPE_CHECKING:
     from fastgtn.links import LinkTask
@@ -28,7 +29,7 @@ def links_command(
     split: LinkSplit = None,
     models: Annotated[
         str, typer.Option(help="Comma-separated predictors to compare with: rivals, and encoders of fastgtn ls.")
-    ] = "popularity,common_neighbors,adamic_adar,bpr,light_gcn,trans_e,dist_mult,complex,fast_gtn,gtn,rgcn",
+    ] = "popularity,common_neighbors,adamic_adar,bpr,light_gcn,trans_e,dist_mult,complex,rotat_e,fast_gtn,gtn,rgcn",
     only: Annotated[
         str | None, typer.Option(help="Comma-separated titles of the graphs of the docs, such as LastFM,PubMed.")
     ] = None,
@@ -47,6 +48,9 @@ def links_command(
     Example: fastgtn bench links --graph shop.npz --link buys
     """
     check_file(markdown, force=force)
+    given = [name for name, value in {"--link": link, "--negatives": negatives, "--split": split}.items() if value]
+    if given and not graph:
+        raise InputError(f"{', '.join(given)} needs --graph; --only chooses among the graphs of the docs.")
     from fastgtn.bench import link_tasks
     from fastgtn.bench.links import check_rivals, link_cells, links_report
     from fastgtn.cli.links.train import link_settings

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fastgtn.links.rivals.counting import adamic_adar, common_neighbors, popularity
 from fastgtn.links.rivals.embeddings import bpr, light_gcn
-from fastgtn.links.rivals.knowledge import complex_kge, dist_mult, trans_e
+from fastgtn.links.rivals.knowledge import complex_kge, dist_mult, rotat_e, trans_e
 from fastgtn.links.rivals.scorer import Scorer
 from fastgtn.links.task import LinkTask
 
@@ -17,6 +17,7 @@ RIVALS: dict[str, tuple[str, Callable[[LinkTask, int], Scorer]]] = {
     "trans_e": ("TransE", trans_e),
     "dist_mult": ("DistMult", dist_mult),
     "complex": ("ComplEx", complex_kge),
+    "rotat_e": ("RotatE", rotat_e),
 }
 
 __all__ = ["RIVALS", "Scorer"]

@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, TransE
+from torch_geometric.nn.kge import ComplEx, DistMult, KGEModel, RotatE, TransE
 
 from fastgtn.links.edges import Array
 from fastgtn.links.rivals.scorer import Scorer, Union
@@ -29,6 +29,11 @@ def dist_mult(task: LinkTask, seed: int) -> Scorer:
 def complex_kge(task: LinkTask, seed: int) -> Scorer:
     """Trouillon et al.: the same with complex numbers."""
     return _trained(task, seed, ComplEx)
+
+
+def rotat_e(task: LinkTask, seed: int) -> Scorer:
+    """Sun et al.: a relation turns complex coordinates."""
+    return _trained(task, seed, RotatE)
 
 
 def _trained(task: LinkTask, seed: int, kind: type[KGEModel]) -> Scorer:
@@ -70,6 +75,10 @@ def all_tails(model: KGEModel, heads: Tensor, kind: int, tails: Tensor) -> Tenso
     if isinstance(model, TransE):
         norm = model.p_norm
         return -torch.cdist(F.normalize(head, p=norm, dim=-1) + relation, F.normalize(tail, p=norm, dim=-1), p=norm)
+    if isinstance(model, RotatE):
+        head_im, tail_im = model.node_emb_im(heads), model.node_emb_im(tails)
+        turned = head * relation.cos() - head_im * relation.sin(), head * relation.sin() + head_im * relation.cos()
+        return model.margin - torch.cdist(torch.cat(turned, 1), torch.cat([tail, tail_im], 1))
     if isinstance(model, ComplEx):
         head_im, tail_im, relation_im = (
             model.node_emb_im(heads),
