@@ -26,7 +26,7 @@ MOST_CHANNELS = 4  # of them that get a channel, unless the start is "wide"
 
 # Paths that predict the label only together are missed by screening: more capacity and a channel that looks for them.
 TOGETHER: Values = {
-    "model.start": "mixed",
+    "model.start": "longer",
     "model.aggregate": "concat",
     "model.activation": "relu",
     "model.encoder": "relu",
@@ -47,8 +47,8 @@ class MetaPathOptions(BackboneOptions):
     path_length: Layers | Literal["auto"] = "auto"
     num_channels: Annotated[Count | Literal["auto"], Choice(("auto", 2, 4))] = "auto"
     start: Annotated[
-        Literal["auto", "screened", "first", "wide", "mixed", "far", "uniform"],
-        Choice(("screened", "first", "wide", "mixed", "far", "uniform")),
+        Literal["auto", "screened", "first", "wide", "mixed", "longer", "far", "uniform"],
+        Choice(("screened", "first", "wide", "mixed", "longer", "far", "uniform")),
     ] = "auto"
     num_layers: Layers
     gamma: Amount | Literal["auto"] = "auto"
@@ -96,14 +96,20 @@ class MetaPathOptions(BackboneOptions):
 
     @property
     def most_started(self) -> int:
-        """Channels that may start from a screened path; "mixed" leaves one of them uniform."""
-        most = {"uniform": 0, "far": 0, "first": 1, "mixed": self.most_channels - 1}
-        return most.get(self.start, self.most_channels)
+        """Channels that may start from a screened path; "mixed" and "longer" leave one of them uniform."""
+        most = {"uniform": 0, "far": 0, "first": 1}
+        return most.get(self.start, self.most_channels - self.has_uniform_channel)
+
+    @property
+    def has_uniform_channel(self) -> bool:
+        """Whether one more channel starts with all relations equal."""
+        return self.start in ("mixed", "longer")
 
     def trials(self, num_screened: int, *, num_chosen: int = 0, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:
-        starts = {0: ("uniform",), 1: ("screened", "mixed")}.get(num_screened, ("screened", "first", "mixed"))
-        if num_chosen > MOST_CHANNELS and self.num_channels == "auto":
-            starts = (*starts[:-1], "wide", starts[-1])
+        starts: tuple[str, ...] = ("screened",)
+        starts += ("first",) if num_screened > 1 else ()
+        starts += ("wide",) if num_chosen > MOST_CHANNELS and self.num_channels == "auto" else ()
+        starts = (*starts, "mixed", "longer") if num_screened else ("uniform",)
         is_open = self.path_length == "auto"  # otherwise a far start would be a uniform one
         gammas = (signature(self.module).parameters["gamma"].default, 0.0)
         return {

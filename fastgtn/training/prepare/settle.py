@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 EMPTY_ROWS = ("self", "zero")
 UNIFORM_LENGTH = 2  # hops and channels where there is no path to start from
 UNIFORM_CHANNELS = 2
-MIXED_LENGTH = 3  # hops at least where a channel looks for what screening has missed, such as paths that act together
+LONGER_LENGTH = 3  # hops at least where a uniform channel looks for what screening has missed
 MANY_EDGES = 5_000_000  # on larger graphs only the usual normalisation is screened
 WORTH_A_TRIAL = 0.7  # normalisations whose paths explain less than this share of the best are not tried
 TELLING = 0.25  # below this R², as on graphs without features, a regression does not tell which one is best
@@ -132,8 +132,8 @@ class _Screened:
         if options.start == "far":
             numbers = (far_length(self.inputs.raw.relations, self.target, config.graph), 1)
         elif length:
-            is_mixed = options.start == "mixed"
-            numbers = (max(length, MIXED_LENGTH) if is_mixed else length, len(chosen) + is_mixed)
+            length = max(length, LONGER_LENGTH) if options.start == "longer" else length
+            numbers = (length, len(chosen) + options.has_uniform_channel)
         else:  # nothing but a node's own features, or nothing at all
             numbers = (UNIFORM_LENGTH, UNIFORM_CHANNELS)
         keys = dict(zip(("path_length", "num_channels"), numbers, strict=True))

@@ -210,6 +210,9 @@ def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, Nod
     filters = fastgtn.fit(graph, task, config).filters[0]
     assert filters[:, 0].max(-1).min() > 0.9
     assert filters[:, -1].max() < 2.5 / filters.shape[-1]
+    longer = fastgtn.fit(graph, task, Config.of(config.model_dump(), {"model": {"start": "longer"}})).filters[0]
+    assert (len(filters), len(longer)) == (2, 3)
+    assert longer[:, -1].max() < 2.5 / filters.shape[-1]
     given = Config.of(config.model_dump(), {"model": {"num_channels": 2}})
     assert fastgtn.fit(graph, task, given).filters[0][:, 1].max() < 2.5 / filters.shape[-1]
 
@@ -279,7 +282,7 @@ def test_labels_that_are_many_steps_away_are_reached(model: str) -> None:
 def test_a_trial_that_is_far_behind_has_one_seed(
     planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = {"screened": 0.9, "mixed": 0.89, "first": 0.89, "far": 0.3}
+    scores = {"screened": 0.9, "mixed": 0.89, "longer": 0.89, "first": 0.89, "far": 0.3}
     trained = []
 
     def pretended(inputs: Inputs, task: NodeTask, config: Config) -> State:
