@@ -111,7 +111,8 @@ class _Screened:
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""
         config = with_values(self.config, values)
-        if config.graph.normalize == "none":  # rows are not divided, so both values mean the same
+        is_open = self.config.graph.empty_rows == "auto"
+        if is_open and config.graph.normalize == "none":  # rows are not divided, so both values mean the same
             config = with_values(config, {"graph.empty_rows": EMPTY_ROWS[0]})
         screening = self.screenings.get(config.graph.normalize, self.best)
         config = self._numbered(config, screening)

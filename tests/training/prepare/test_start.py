@@ -50,6 +50,13 @@ def test_numbers_that_are_given_stay(planted: tuple[HeteroData, NodeTask]) -> No
     assert inputs.screening.longest == 3
 
 
+def test_rows_that_are_not_divided_keep_the_given_empty_rows(planted: tuple[HeteroData, NodeTask]) -> None:
+    graph, task = planted
+    values = {"graph": {"normalize": "none", "empty_rows": "zero"}, "model": {"name": "gtn"}}
+    config = Config.of(SMALL, values, {"fit": {"trial_seconds": 0}})
+    assert settle(Inputs.of(graph, config), task, config)[1].graph.empty_rows == "zero"
+
+
 def test_uniform_filters_are_not_screened(planted: tuple[HeteroData, NodeTask]) -> None:
     graph, task = planted
     config = Config.of(SMALL, {"model": {"start": "uniform"}})
