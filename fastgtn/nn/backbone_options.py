@@ -91,7 +91,7 @@ class BackboneOptions(Section):
 
     def trials(
         self,
-        num_screened: int,  # noqa: ARG002
+        num_paths: int,  # noqa: ARG002
         *,
         num_chosen: int = 0,  # noqa: ARG002
         own_tells: bool = True,  # noqa: ARG002
@@ -99,8 +99,8 @@ class BackboneOptions(Section):
         """By full key: the values that are tried where the config says "auto", the most likely one first.
 
         Args:
-            num_screened: How many meta-paths screening has chosen.
-            num_chosen: The same, and one if it has also chosen the features of the node itself.
+            num_paths: How many meta-paths screening has chosen; 1 if it has chosen only a node's own features.
+            num_chosen: The same, with a node's own features counted as a path.
             own_tells: Whether a node's own features predict its label better than chance.
         """
         return {}

@@ -17,14 +17,13 @@ from fastgtn.nn.non_local import NonLocalKeys
 from fastgtn.options import Amount, Choice, Count, Layers, Preset, Values, merged
 from fastgtn.relations import Relation
 
-LONGEST_PATH = 4  # steps that screening looks up to where the path length is "auto"
+LONGEST_PATH = 4  # steps of the longest paths that are screened where the path length is "auto"
 WEIGHT_DECAYS = (0.001, 0.01, 0.03)  # that are tried
 CONSISTENCIES = (0.0, 1.0)
-MOST_SCREENED = 8  # paths that it chooses at most where the number of channels is "auto"
-MOST_CHANNELS = 4  # of them that get a channel, unless the start is "wide"
-
-
-# Paths that predict the label only together are missed by screening: more capacity and a channel that looks for them.
+MOST_SCREENED = 8  # paths that screening chooses at most where the number of channels is "auto"
+MOST_CHANNELS = 4  # of these paths, how many get a channel, unless the start is "wide"
+# Screening misses paths that predict the label only together. A uniform channel looks for them, and the model needs
+# the capacity to combine them.
 TOGETHER: Values = {
     "model.start": "longer",
     "model.aggregate": "concat",
@@ -105,11 +104,11 @@ class MetaPathOptions(BackboneOptions):
         """Whether one more channel starts with all relations equal."""
         return self.start in ("mixed", "longer")
 
-    def trials(self, num_screened: int, *, num_chosen: int = 0, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:
+    def trials(self, num_paths: int, *, num_chosen: int = 0, own_tells: bool = True) -> dict[str, tuple[Any, ...]]:
         starts: tuple[str, ...] = ("screened",)
-        starts += ("first",) if num_screened > 1 else ()
+        starts += ("first",) if num_paths > 1 else ()
         starts += ("wide",) if num_chosen > MOST_CHANNELS and self.num_channels == "auto" else ()
-        starts = (*starts, "mixed", "longer") if num_screened else ("uniform",)
+        starts = (*starts, "mixed", "longer") if num_paths else ("uniform",)
         is_open = self.path_length == "auto"  # otherwise a far start would be a uniform one
         gammas = (signature(self.module).parameters["gamma"].default, 0.0)
         return {

@@ -87,9 +87,9 @@ class _Screened:
         """
         chosen = () if self.best is None else self.best.chosen
         # "itself" alone is a start, too
-        num_screened = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
+        num_paths = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
         own_tells = self.best is None or self.best.own_is_significant
-        tried = self.config.model.trials(num_screened, num_chosen=len(chosen), own_tells=own_tells)
+        tried = self.config.model.trials(num_paths, num_chosen=len(chosen), own_tells=own_tells)
         normalizations = ("graph.normalize", tuple(self.screenings))
         keys: list[OpenKey] = [normalizations, ("graph.empty_rows", EMPTY_ROWS)]
         for key, values in tried.items():
