@@ -36,6 +36,12 @@ def trained(task: LinkTask) -> LearnedLinks:
     return fit_encoders(task, "fast_gtn", SMALL)
 
 
+@pytest.mark.parametrize(("model", "normalize"), [("fast_gtn", "symmetric"), ("gtn", "row")])
+def test_the_config_of_an_encoder_says_how_edges_are_divided(model: str, normalize: str) -> None:
+    graph = encoder_config(model, {})[0].graph
+    assert (graph.normalize, graph.empty_rows) == (normalize, "zero")
+
+
 def model_on(task: LinkTask, config: Config, *, decoder: str = "dot", shared: bool = False) -> tuple:
     graphs = LinkGraphs.of(task, config)
     inputs = graphs.stages["val"]

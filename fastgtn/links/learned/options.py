@@ -22,8 +22,9 @@ JOINED = "joined_paths"  # the default model of links, which has no encoders
 FIT: Values = {"epochs": 60, "patience": 10, "learning_rate": 0.01, "weight_decay": 1e-5}
 # without an activation a score is a sum over pairs of meta-paths whatever the gates, and it is as good
 META_PATHS: Values = {"activation": "none", "aggregate": "mean", "dropout": 0.0, "head_dropout": 0.0}
-# of the graph, for models that do not divide by degrees themselves
+# of the graph, which no trials decide for links; the second is for models that divide by degrees themselves
 NORMALIZED: Values = {"normalize": "symmetric", "empty_rows": "zero"}
+BY_ROW: Values = {"normalize": "row", "empty_rows": "zero"}
 
 
 class LinkModelOptions(Section):
@@ -77,4 +78,4 @@ def _defaults_of(entry: type[BackboneOptions] | None) -> Values:
     if entry is None or not issubclass(entry, MetaPathOptions):
         return {"fit": FIT}
     divides_itself = entry.normalizations[0] == "none"
-    return {"fit": FIT, "model": META_PATHS} | ({} if divides_itself else {"graph": NORMALIZED})
+    return {"fit": FIT, "model": META_PATHS, "graph": BY_ROW if divides_itself else NORMALIZED}
