@@ -296,7 +296,7 @@ def test_the_commands_train_explain_and_recommend(tmp_path: Path) -> None:
     assert screened["paths"][0]["name"] == "USI"
     with pytest.raises(InputError, match='no task "lnk"; did you mean "link"'):
         CliRunner().invoke(app, ["train", "--task", "lnk"], catch_exceptions=False)
-    with pytest.raises(InputError, match='there is no user "x"'):
+    with pytest.raises(InputError, match='no user node "x"; use an id of the graph'):
         CliRunner().invoke(app, ["explain", str(out), "--link", "x", "i7"], catch_exceptions=False)
 
 
@@ -309,7 +309,9 @@ def test_the_benchmark_puts_rivals_beside(tmp_path: Path) -> None:
     assert found["joined meta-paths"]["roc_auc"]["mean"] > found["Popularity"]["roc_auc"]["mean"]
     with pytest.raises(InputError, match='no link predictor "popular"; did you mean "popularity"'):
         CliRunner().invoke(app, [*words, "--models", "popular"], catch_exceptions=False)
-    with pytest.raises(InputError, match="--link needs --graph; --only chooses among the graphs of the docs"):
+    with pytest.raises(
+        InputError, match="--link needs --graph; --only chooses among the graphs of the docs"
+    ):
         CliRunner().invoke(app, ["bench", "links", "--link", "buys"], catch_exceptions=False)
 
 

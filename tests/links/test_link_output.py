@@ -58,8 +58,8 @@ def test_the_table_of_new_partners_is_written_into_the_run_and_has_log_odds(fold
 def test_a_node_is_found_by_its_id_or_by_a_name_that_only_it_has(folder: Path) -> None:
     by_id = run("explain", folder / "run", "--link", "u3", "i7")
     assert run("explain", folder / "run", "--link", "u3", "thing 7") == by_id
-    twins = '2 item nodes are named "twin": give one of the ids i3, i4'
-    for name, message in (("twin", twins), ("?", r'there is no item "\?"; valid names are: i0, i1, i10')):
+    twins = '2 item nodes have the name "twin": give the id of one of them, such as i3, i4'
+    for name, message in (("twin", twins), ("?", r'no item node "\?"; use an id of the graph, such as "i0"')):
         with pytest.raises(InputError, match=message):
             CliRunner().invoke(app, ["explain", str(folder / "run"), "--link", "u3", name], catch_exceptions=False)
 

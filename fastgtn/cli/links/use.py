@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastgtn.cli.output import emit_json, emit_table, noted, say
-from fastgtn.errors import InputError, nearest
+from fastgtn.errors import InputError
 
 MOST_SOURCES = 20  # whose recommendations a page shows
-MOST_COMPARED = 2000  # ids among which one that is similar to a wrong one is looked for
 
 if TYPE_CHECKING:
     from torch_geometric.data import HeteroData
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
     from fastgtn.links.fit import LinkResult
     from fastgtn.links.joined.explain import LinkReasons
     from fastgtn.links.learned.result import LearnedLinks
+    from fastgtn.links.recommend import Recommendations
     from fastgtn.links.task import Stage
+    from fastgtn.relations import Relation
 
 
 def explain_link_run(
@@ -91,10 +92,9 @@ def write_recommendations(
     as_json: bool,
 ) -> None:
     """Write the best new partners of every source, or of those in a file, known links left out."""
-    import numpy as np
     import pyarrow as pa
 
-    from fastgtn.links.folder import load_links, names_of, texts_of
+    from fastgtn.links.folder import load_links
     from fastgtn.runs.predictions import write_table
 
     with noted():
@@ -102,19 +102,7 @@ def write_recommendations(
     relation, whole = result.task.relation, result.task.graph_at("use")
     top = min(top, result.task.num_targets)
     found = result.recommend(_sources(nodes, whole, relation.source), top=top)
-    sources, targets = (np.array(names_of(whole, t)) for t in (relation.source, relation.target))
-    kept = found.targets >= 0
-    row = np.nonzero(kept)[0]
-    other = relation.target if relation.target != relation.source else f"other {relation.target}"
-    columns = {
-        relation.source: sources[found.sources[row]],
-        "rank": np.broadcast_to(np.arange(1, top + 1), kept.shape)[kept],
-        other: targets[found.targets[kept]],
-        "log_odds": found.logits[kept],
-    }
-    if "node_name" in whole[relation.target]:
-        columns[f"{other} name"] = np.array(texts_of(whole, relation.target))[found.targets[kept]]
-    table = pa.table(columns)
+    table = pa.table(_columns(found, whole, relation))
     write_table(table, out)
     if as_json:
         emit_json({"run": str(run), "rows": table.num_rows, "columns": table.column_names, "out": str(out)})
@@ -133,6 +121,27 @@ def _sources(file: Path | None, graph: HeteroData, kind: str) -> Array | None:
     names = NodeNames(graph, kind)
     numbers: Array = names.numbers(read_node_file(file, names)).numpy()
     return numbers
+
+
+def _columns(found: Recommendations, graph: HeteroData, relation: Relation) -> dict[str, Array]:
+    """One row for each source and partner: their ids, rank, log-odds, and the partner's name if it has one."""
+    import numpy as np
+
+    from fastgtn.links.folder import names_of, texts_of
+
+    sources, targets = (np.array(names_of(graph, t)) for t in (relation.source, relation.target))
+    kept = found.targets >= 0
+    row, place = np.nonzero(kept)
+    other = relation.target if relation.target != relation.source else f"other {relation.target}"
+    columns = {
+        relation.source: sources[found.sources[row]],
+        "rank": place + 1,
+        other: targets[found.targets[kept]],
+        "log_odds": found.logits[kept],
+    }
+    if "node_name" in graph[relation.target]:
+        columns[f"{other} name"] = np.array(texts_of(graph, relation.target))[found.targets[kept]]
+    return columns
 
 
 def report_link_run(
@@ -165,10 +174,12 @@ def report_link_run(
 def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, top: int, as_json: bool) -> None:
     from fastgtn.links.fit import LinkResult
     from fastgtn.links.folder import texts_by_type
+    from fastgtn.runs.scoring.node_names import NodeNames
 
     relation, graph = result.task.relation, result.task.graph_at("use")
-    source = _number(graph, relation.source, pair[0])
-    target = _number(graph, relation.target, pair[1])
+    source, target = (
+        NodeNames(graph, t).number(name) for t, name in zip((relation.source, relation.target), pair, strict=True)
+    )
     names = texts_by_type(graph, relation)
     reasons = result.explain(source, target)
     is_known = bool(result.task.known_rows("use")[source, target])
@@ -188,21 +199,6 @@ def _explain_pair(result: LinkResult | LearnedLinks, pair: tuple[str, str], *, t
         for instance in reason.instances:
             through = " – ".join(f"{t} {names[t][n]}" for t, n in zip(reason.types, instance.nodes, strict=True))
             say("", f"       {100 * instance.share:4.1f} %  {through}")
-
-
-def _number(graph: HeteroData, kind: str, name: str) -> int:
-    """The number of the node with an id, or with a name that no other node of its type has."""
-    from fastgtn.links.folder import names_of, texts_of
-
-    ids, texts = names_of(graph, kind), texts_of(graph, kind)
-    if name in ids:
-        return ids.index(name)
-    if name not in texts:
-        raise InputError(f'there is no {kind} "{name}"; {nearest(name, ids[:MOST_COMPARED])}')
-    same = [number for text, number in zip(texts, ids, strict=True) if text == name]
-    if len(same) > 1:
-        raise InputError(f'{len(same)} {kind} nodes are named "{name}": give one of the ids {", ".join(same[:5])}.')
-    return texts.index(name)
 
 
 def _as_values(reasons: LinkReasons, names: dict[str, list[str]]) -> dict[str, Any]:

@@ -35,9 +35,10 @@ class NodeNames:
         for place, known in zip(self.places, self.labels, strict=True):
             found = place.get(wanted)
             if found == REPEATED:
+                same = [self.labels[0][number] for number, label in enumerate(known) if label == wanted]
                 raise InputError(
-                    f'{known.count(wanted)} {self.node_type} nodes have the name "{wanted}": give the id of one of '
-                    "them."
+                    f'{len(same):,} {self.node_type} nodes have the name "{wanted}": give the id of one of them, such '
+                    f"as {', '.join(same[:LISTED])}."
                 )
             if found is not None:
                 return found
