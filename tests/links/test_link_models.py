@@ -310,7 +310,7 @@ def test_the_benchmark_puts_rivals_beside(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='no link predictor "popular"; did you mean "popularity"'):
         CliRunner().invoke(app, [*words, "--models", "popular"], catch_exceptions=False)
     with pytest.raises(
-        InputError, match="--link needs --graph; --only chooses among the graphs of the docs"
+        InputError, match="--link can only be used with --graph; --only chooses among the graphs of the docs"
     ):
         CliRunner().invoke(app, ["bench", "links", "--link", "buys"], catch_exceptions=False)
 

@@ -50,7 +50,9 @@ def links_command(
     check_file(markdown, force=force)
     given = [name for name, value in {"--link": link, "--negatives": negatives, "--split": split}.items() if value]
     if given and not graph:
-        raise InputError(f"{', '.join(given)} needs --graph; --only chooses among the graphs of the docs.")
+        raise InputError(
+            f"{', '.join(given)} can only be used with --graph; --only chooses among the graphs of the docs."
+        )
     from fastgtn.bench import link_tasks
     from fastgtn.bench.links import check_rivals, link_cells, links_report
     from fastgtn.cli.links.train import link_settings
