@@ -128,7 +128,7 @@ def hidden_from(graph: HeteroData, relation: Relation, pairs: Array) -> HeteroDa
 def with_links(graph: HeteroData, relation: Relation, pairs: Array) -> HeteroData:
     """A shallow copy of a graph with some pairs added to a relation, and to any relation that is its reverse.
 
-    Pairs that are edges already are not added again. Added edges have the usual weight and no time.
+    Pairs that are edges already are not added again. Added edges have the median weight and no time.
     """
     wider = graph.__copy__()
     places = [(relation, False), *((r, flipped) for r, flipped in hiding(graph, relation) if r != relation)]
@@ -140,12 +140,12 @@ def with_links(graph: HeteroData, relation: Relation, pairs: Array) -> HeteroDat
         index = torch.from_numpy(np.ascontiguousarray(new)).to(store.edge_index.dtype)
         wider[tuple(other)].edge_index = torch.cat([store.edge_index, index], 1)
         for name, value in _of_each_edge(store).items():
-            usual = float(value.median()) if name == "edge_weight" and len(value) else float("nan")
-            filled = value.new_full((new.shape[1], *value.shape[1:]), usual) if value.is_floating_point() else None
-            if filled is None:
+            has_usual = name == "edge_weight" and len(value) > 0
+            if not has_usual and not value.is_floating_point():
                 del wider[tuple(other)][name]  # whole numbers have no value that says "not known"
-            else:
-                wider[tuple(other)][name] = torch.cat([value, filled])
+                continue
+            fill = value.median().item() if has_usual else float("nan")
+            wider[tuple(other)][name] = torch.cat([value, value.new_full((new.shape[1], *value.shape[1:]), fill)])
     return wider
 
 

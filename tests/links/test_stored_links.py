@@ -118,17 +118,18 @@ def test_archives_without_test_pairs() -> None:
         task_of_archive(graph, {})
 
 
-def test_added_links_have_the_usual_weight_and_no_time() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_added_links_have_the_usual_weight_and_no_time(dtype: torch.dtype) -> None:
     graph, _, links, split = stored()
     store = graph[BUYS]
     count = store.edge_index.size(1)
-    store.edge_weight, store.time = torch.full((count,), 3.0), torch.arange(count, dtype=torch.float64)
+    store.edge_weight, store.time = torch.full((count,), 3, dtype=dtype), torch.arange(count, dtype=torch.float64)
     store.number = torch.arange(count)
     graph["item", "bought_by", "user"].edge_index = store.edge_index.flip(0)
     wider = with_links(graph, Relation(*BUYS), links[:, split == 1])
     added = wider[BUYS].edge_index.size(1) - count
     assert added == (split == 1).sum()
-    assert wider[BUYS].edge_weight[-added:].tolist() == [3.0] * added
+    assert wider[BUYS].edge_weight[-added:].tolist() == [3] * added
     assert wider[BUYS].time[-added:].isnan().all()
     assert "number" not in wider[BUYS]
     assert wider["item", "bought_by", "user"].edge_index.equal(wider[BUYS].edge_index.flip(0))
