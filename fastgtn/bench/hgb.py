@@ -11,7 +11,7 @@ from fastgtn.runs.summary import mean_and_std
 
 DATASETS = ("hgb_dblp", "hgb_imdb")
 MODELS = ("gcn", "rgcn", "gcnii", "hgt", "gtn", "fast_gtn")
-# Micro-F1 in points, as their authors or the leaderboard print it.
+# Micro-F1 in points, as the authors or the leaderboard of HGB print it
 PUBLISHED = {
     "LMSPS": {"hgb_dblp": 95.66},
     "PSHGCN": {"hgb_dblp": 95.61},
@@ -33,36 +33,36 @@ def hgb_plans(datasets: Sequence[str], models: Sequence[str], *, runs: int, seed
     ]
 
 
-def merged(cells: Sequence[Cell]) -> list[Cell]:
+def over_divisions(cells: Sequence[Cell]) -> list[Cell]:
     """One cell for each model and dataset, over all divisions; it is missing if one of its divisions is."""
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.dataset, cell.model), []).append(cell)
-    return [_over_divisions(group) for group in groups.values()]
+    return [_one_cell(group) for group in groups.values()]
 
 
 def hgb_report(cells: Sequence[Cell], *, command: str, runs: int) -> Report:
     """Micro-F1 beside the published scores, and macro-F1."""
-    cells = merged(cells)
+    cells = over_divisions(cells)
     datasets = list(dict.fromkeys(cell.dataset for cell in cells))
     tables = [scores_table(cells, metrics.named(name)) for name in metrics.headline(scored(cells))]
     main = main_metric(cells)
     columns = [[_points(row.get(dataset)) for row in PUBLISHED.values()] for dataset in datasets]
-    rows = [[name, *cells_of_row] for name, *cells_of_row in zip(PUBLISHED, *columns, strict=True)]
+    rows = [list(row) for row in zip(PUBLISHED, *columns, strict=True)]
     tables.insert(1, Table(f"Published {main.title}", ["model", *datasets], rows))
     count = "one division" if runs == 1 else f"{runs} divisions"
     deviation = "" if runs == 1 else ", mean ± sample standard deviation"
     notes = [
         f"Test scores in points with defaults over {count} of the labelled nodes{deviation}: four fifths train, one "
         "fifth chooses settings and epoch. The test nodes are HGB's.",
-        "Published scores were chosen in their authors' own ways. HGB also has ACM and Freebase, whose data are not "
-        "available here.",
+        "The authors of the published scores chose settings and epochs in different ways. HGB also has ACM and "
+        "Freebase, whose data are not available here.",
     ]
     values = {"cells": [cell.to_json() for cell in cells], "published": PUBLISHED}
     return Report("HGB's protocol", command, tables, values, notes + reasons(cells))
 
 
-def _over_divisions(group: Sequence[Cell]) -> Cell:
+def _one_cell(group: Sequence[Cell]) -> Cell:
     first = group[0]
     reason = next((cell.reason for cell in group if cell.reason), "")
     if reason:
