@@ -18,7 +18,7 @@ class Control:
         split: Where they are scored: the test nodes, or the validation nodes where no test labels exist.
         control: With uniform filters, the mean over `seeds` trainings.
         noise: Two standard errors of the difference: from the nodes on which both predict differently, and from how
-            much the trainings with uniform filters differ. None where neither is known.
+            much the trainings with uniform filters differ. None if neither was measured.
     """
 
     metric: str
@@ -117,14 +117,12 @@ def _worth(control: Control, *, paths_tell: bool) -> str:
     size = metric.shown(abs(control.difference))
     with_them = "uniform filters" + (f", the mean of {control.seeds} trainings" if control.seeds > 1 else "")
     if not control.matters:
-        signal = (
-            "Screening found paths that predict the labels, so paths may help where all are mixed, too. " * paths_tell
-        )
+        signal = "Screening found paths that predict the labels, and a uniform mixture may already use them. "
         noise = "" if control.noise is None else f", within the noise of ±{metric.shown(control.noise)}"
         return (
             f"Uniform filters score nearly the same: {metric.title} on {where} is {uniform} with them and {learned} "
             f"with the learned ones{noise}. There is no evidence that the choice of paths matters: the ranking may "
-            f"reflect the graph rather than the labels. {signal}Train with more seeds to decide."
+            f"reflect the graph rather than the labels. {signal if paths_tell else ''}Train with more seeds to decide."
         )
     if control.difference > 0:
         return (
