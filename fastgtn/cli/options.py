@@ -32,9 +32,10 @@ LinkRelation = Annotated[
     typer.Option(metavar="RELATION", help="Predict the edges of this relation, as --task link does."),
 ]
 LinkNegatives = Annotated[
-    str | None, typer.Option(help="Of links: how other pairs are drawn, uniform, degree or two_hop. Default: uniform.")
+    str | None,
+    typer.Option(help="Links: how pairs that are not links are drawn: uniform, degree or two_hop. Default: uniform."),
 ]
-LinkSplit = Annotated[str | None, typer.Option(help="Of links: random, or time. Default: random.")]
+LinkSplit = Annotated[str | None, typer.Option(help="Links: how they are split: random or time. Default: random.")]
 
 # of the commands that use a trained run
 RunFolder = Annotated[
@@ -42,7 +43,8 @@ RunFolder = Annotated[
     typer.Argument(metavar="RUN", help="A run folder, or the folder of one seed.", autocompletion=complete.run_folders),
 ]
 RunSeed = Annotated[
-    int | None, typer.Option(help="A seed of the run. Default: the best one on validation; of a link model, the first.")
+    int | None,
+    typer.Option(help="A seed of the run. Default: the best one on validation; the first one for a link model."),
 ]
 RunGraph = Annotated[
     str | None, typer.Option(help="Another graph of the same schema, or the graph of the training in its new place.")

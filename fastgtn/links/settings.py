@@ -110,7 +110,7 @@ class LinkSettings:
             )
         runs = _section(self.values, "fit").get("runs", 1)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-            raise InputError(f"fit.runs must be a number of seeds from 1 on, but got {runs!r}.")
+            raise InputError(f"fit.runs must be a whole number of seeds, at least 1, but got {runs!r}.")
         if self.select_by in ("loss", "last"):
             raise InputError(f'fit.select_by = "{self.select_by}" needs epochs, which joined meta-paths do not have.')
 

@@ -39,7 +39,7 @@ def test_an_option_of_links_alone_chooses_the_link_task(shop: Path, tmp_path: Pa
         (["--link", "buys", "--task", "node"], "--link is an option of link tasks: omit it, or choose --task link"),
         (["--link", "buys", "--aim", "precision >= 0.9"], "--aim chooses a threshold between classes of nodes"),
         (["--link", "buys", "--runs", "0"], "a run has at least one seed, but got runs = 0"),
-        (["--link", "buys", "--set", "fit.runs=0"], "fit.runs must be a number of seeds from 1 on, but got 0"),
+        (["--link", "buys", "--set", "fit.runs=0"], "fit.runs must be a whole number of seeds, at least 1, but got 0"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(shop: Path, tmp_path: Path, words: list[str], message: str) -> None:

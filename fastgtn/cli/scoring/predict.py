@@ -28,7 +28,9 @@ def predict_command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The table to write: .parquet or .csv. With a link model, links.csv in the run folder."
+            "--out",
+            "-o",
+            help="The table to write: .parquet or .csv. Default, only of a link model: links.csv in the run folder.",
         ),
     ] = None,
     nodes: Annotated[
@@ -52,7 +54,9 @@ def predict_command(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write predictions and probabilities for all nodes of the target type, or for some; or new partners of nodes.
+    """Write predictions and probabilities for all nodes of the target type, or for some.
+
+    A link model writes the best new partners of all sources, or of some.
 
     Example: fastgtn predict runs/imdb-fast_gtn-0 --nodes ids.csv --out predictions.csv
     """
