@@ -1,4 +1,4 @@
-"""The models by name, as their entries describe them. Only the file of a model that is asked for is imported."""
+"""The models by name, as their entries describe them. Besides FastGTN, only a model that is asked for is imported."""
 
 from importlib import import_module
 from typing import Annotated, Any

@@ -14,7 +14,7 @@ from fastgtn.errors import InputError, nearest
 from fastgtn.relations import Relation
 
 Array = np.ndarray[Any, np.dtype[Any]]
-NEARLY_ALL = 0.95  # of hidden links: a relation that holds them may give them away
+NEARLY_ALL = 0.95  # a relation with at least this share of the hidden links may give them away
 REVERSE_SHARE = 0.5  # a relation with at least this share of flipped edges is the reverse of another
 
 

@@ -185,7 +185,7 @@ def _recommended(result: LinkResult | LearnedLinks, shown: Sequence[ShownLink]) 
     heads = (relation.source, relation.target, "log-odds", "why the first one")
     lead = (
         "New partners, known links left out. The reasons are parts of the log-odds and add up to them. Log-odds "
-        "rank the partners: they compare a link with one other pair, so they are no probabilities among all pairs."
+        "rank the partners: they compare a link with one other pair, so they are not probabilities among all pairs."
     )
     return el("section", el("h3", "Recommendations"), el("p", lead, class_="lead"), table("", heads, rows))
 

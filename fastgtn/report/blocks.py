@@ -27,7 +27,6 @@ NUMERIC = {
     "AUC lost without",
     "AUC alone",
     "p-value",
-    "probability",
     "log-odds",
 }
 

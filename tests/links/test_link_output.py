@@ -52,7 +52,7 @@ def test_the_table_of_new_partners_is_written_into_the_run_and_has_log_odds(fold
     run("report", folder / "run", "--out", folder / "page.html")
     page = (folder / "page.html").read_text()
     assert f"{first['logit']:+z.2f}" in page
-    assert "they are no probabilities" in page
+    assert "they are not probabilities" in page
 
 
 def test_a_node_is_found_by_its_id_or_by_a_name_that_only_it_has(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgtn.relations import Relation
 
 Word = tuple[int, ...]
-MOST_PATHS = 200  # that are looked at; the shortest ones
+MOST_PATHS = 200  # that are looked at, the shortest first
 
 
 def words_between(relations: tuple[Relation, ...], relation: Relation, own: set[int], longest: int) -> tuple[Word, ...]:
