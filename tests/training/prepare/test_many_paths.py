@@ -75,6 +75,7 @@ def test_paths_that_predict_only_together_are_found() -> None:
     task = NodeTask.from_labels(
         "item", "single", labels, train=range(400), val=range(400, 600), test=range(600, 800), num_classes=2
     )
-    result = fastgtn.fit(graph, task)
+    given = {"graph": {"normalize": "row", "empty_rows": "self"}, "fit": {"consistency": 0.0, "weight_decay": 0.001}}
+    result = fastgtn.fit(graph, task, given)
     assert result.inputs.decisions.screening.num_significant == 0
     assert result.test["micro_f1"] > 0.85

@@ -228,7 +228,8 @@ def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, Nod
 @pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
 def test_own_features_and_further_paths_that_are_noise_are_left_out(model: str) -> None:
     graph, task = make_random_schema(1011)  # the planted path ends at another node type, and four paths are chosen
-    given = {"graph": {"normalize": "row"}, "model": {"name": model, "encoder": "linear", "aggregate": "mean"}}
+    shape = {"name": model, "encoder": "linear", "aggregate": "mean", "activation": "relu"}
+    given = {"graph": {"normalize": "row"}, "model": shape}
     config = Config.of(given, {"fit": {"weight_decay": 0.001, "consistency": 0.0}})
     inputs, settled = settle(Inputs.of(graph, config), task, config)
     assert (settled.model.start, settled.model.gamma, settled.model.num_channels) == ("first", 0.0, 1)
@@ -276,7 +277,7 @@ def test_labels_that_are_many_steps_away_are_reached(model: str) -> None:
     )
     given = {
         "graph": {"normalize": "row"},
-        "model": {"name": model, "encoder": "linear", "gamma": 0.0, "aggregate": "mean"},
+        "model": {"name": model, "encoder": "linear", "gamma": 0.0, "aggregate": "mean", "activation": "relu"},
     }
     given |= {"fit": {"weight_decay": 0.001, "consistency": 0.0}}
     result = fastgtn.fit(graph, task, Config.of(given))
