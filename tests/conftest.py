@@ -9,19 +9,19 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from fastgtn.training.prepare import trials
+from fastgtn.training.prepare import setting
 
 # The same examples in every run and on every machine, however busy; `--hypothesis-profile=default` draws others.
 settings.register_profile(
     "same", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("same")
-SECONDS_PER_NUMBER = trials.SECONDS_PER_NUMBER
+SECONDS_PER_NUMBER = setting.SECONDS_PER_NUMBER
 REAL_GRAPHS = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_configure() -> None:
-    trials.SECONDS_PER_NUMBER = 1e9  # no trials, also not in fixtures that several tests share
+    setting.SECONDS_PER_NUMBER = 1e9  # no trials, also not in fixtures that several tests share
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)  # the workers share the cores already
 
@@ -49,7 +49,7 @@ def real_graphs() -> Path:
 def trials_where_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open keys take their first values, without trials, except in tests that are marked to have them."""
     if request.node.get_closest_marker("trials") is not None:
-        monkeypatch.setattr(trials, "SECONDS_PER_NUMBER", SECONDS_PER_NUMBER)
+        monkeypatch.setattr(setting, "SECONDS_PER_NUMBER", SECONDS_PER_NUMBER)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,7 +15,8 @@ from fastgtn.explain.verdict import Control, Learned, filter_entropy
 from fastgtn.runs.files import read_json, write_json
 from fastgtn.training.device import device_here
 from fastgtn.training.fit import Trained, fit_inputs, predict_logits
-from fastgtn.training.prepare.trials import estimated_seconds, with_values
+from fastgtn.training.prepare.setting import estimated_seconds
+from fastgtn.training.prepare.trials import with_values
 
 if TYPE_CHECKING:
     from fastgtn.runs.result import Result

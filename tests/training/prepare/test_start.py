@@ -17,8 +17,7 @@ from fastgtn.nn.filters import HopFilters
 from fastgtn.relations import IDENTITY, Relation
 from fastgtn.runs.learned.decided import stored_decisions
 from fastgtn.runs.train import train
-from fastgtn.training.build import Inputs, build_model
-from fastgtn.training.loop import Best, State
+from fastgtn.training.build import Inputs
 from fastgtn.training.prepare.far import MOST_HOPS, far_length
 from fastgtn.training.prepare.settle import settle
 
@@ -170,33 +169,6 @@ def test_paths_that_do_not_fit_are_refused() -> None:
         filters.start_from([[other]])
 
 
-@pytest.mark.trials
-def test_trials_decide_open_keys_and_a_run_keeps_the_outcome(
-    planted: tuple[HeteroData, NodeTask], tmp_path: Path
-) -> None:
-    archive.write(tmp_path / "g.npz", *planted)
-    config = Config.of(SMALL, {"dataset": str(tmp_path / "g.npz"), "model": {"encoder": "relu"}})
-    train(config, out=tmp_path / "run")
-    found = stored_decisions(tmp_path / "run")
-    assert found is not None
-    tried = [trial.values for trial in found.trials]
-    # the encoder was given, and own features that predict nothing are left out at first
-    assert found.screening is not None
-    assert not found.screening.own_is_significant
-    usual = {"graph.normalize": "row", "graph.empty_rows": "self", "model.start": "screened", "model.gamma": 0.0}
-    usual |= {"model.aggregate": "mean", "model.activation": "relu", "fit.consistency": 0.0, "fit.weight_decay": 0.001}
-    assert tried[0] == usual
-    assert {0.01} == {values["fit.weight_decay"] for values in tried if values["fit.consistency"]}
-    assert {"zero", "mixed", "far", "log", "concat", 0.2} <= {value for values in tried for value in values.values()}
-    best = max((trial for trial in found.trials if trial.kept), key=lambda trial: trial.score or 0.0)
-    assert found.outcome == best.values
-    settled = fastgtn.load_run(tmp_path / "run").config
-    assert settled.graph.normalize == found.outcome["graph.normalize"]
-    assert settled.graph.empty_rows == found.outcome["graph.empty_rows"]
-    assert settled.model.start == found.outcome["model.start"]
-    assert settled.fit.weight_decay == found.outcome["fit.weight_decay"]
-
-
 @pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
 def test_the_normalisation_whose_paths_explain_most_comes_first(model: str) -> None:
     graph, task = make_random_schema(10)  # labels follow means over four hops, each of which has an equal say
@@ -224,20 +196,6 @@ def test_a_mixed_start_leaves_one_channel_uniform(planted: tuple[HeteroData, Nod
     assert fastgtn.fit(graph, task, given).filters[0][:, 1].max() < 2.5 / filters.shape[-1]
 
 
-@pytest.mark.trials
-@pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
-def test_own_features_and_further_paths_that_are_noise_are_left_out(model: str) -> None:
-    graph, task = make_random_schema(1011)  # the planted path ends at another node type, and four paths are chosen
-    shape = {"name": model, "encoder": "linear", "aggregate": "mean", "activation": "relu"}
-    given = {"graph": {"normalize": "row"}, "model": shape}
-    config = Config.of(given, {"fit": {"weight_decay": 0.001, "consistency": 0.0}})
-    inputs, settled = settle(Inputs.of(graph, config), task, config)
-    assert (settled.model.start, settled.model.gamma, settled.model.num_channels) == ("first", 0.0, 1)
-    assert len(inputs.decisions.screening.chosen) > 1
-    tried = {trial.values["model.gamma"] for trial in inputs.decisions.trials}
-    assert tried == {settled.model.trials(2)["model.gamma"][0], 0.0}
-
-
 def test_a_first_start_gives_other_channels_all_relations(planted: tuple[HeteroData, NodeTask]) -> None:
     graph, task = planted
     values = {"model": {"start": "first", "num_channels": 3}, "fit": {"epochs": 1, "learning_rate": 1e-9}}
@@ -258,98 +216,3 @@ def test_a_far_start_has_hops_for_five_steps(planted: tuple[HeteroData, NodeTask
     filters = result.filters[0]
     assert filters.shape[:2] == (far_length(result.model.backbone.relations, planted[1].target, graph), 1)
     assert filters.max() < 2.5 / filters.shape[-1]
-
-
-@pytest.mark.trials
-@pytest.mark.parametrize("model", ["fast_gtn", "gtn"])
-def test_labels_that_are_many_steps_away_are_reached(model: str) -> None:
-    """A ring of papers without features in four sectors, one for each class; every 25th paper is labelled."""
-    count = 600
-    ring = torch.arange(count)
-    graph = HeteroData()
-    graph["paper"].num_nodes = count
-    graph["paper", "cites", "paper"].edge_index = torch.stack([ring, (ring + 1) % count])
-    graph["paper", "is_cited_by", "paper"].edge_index = torch.stack([(ring + 1) % count, ring])
-    labels = ring // (count // 4)
-    rest = ring[ring % 25 != 0]
-    task = NodeTask.from_labels(
-        "paper", "single", labels, train=ring[::25], val=rest[::2], test=rest[1::2], num_classes=4
-    )
-    given = {
-        "graph": {"normalize": "row"},
-        "model": {"name": model, "encoder": "linear", "gamma": 0.0, "aggregate": "mean", "activation": "relu"},
-    }
-    given |= {"fit": {"weight_decay": 0.001, "consistency": 0.0}}
-    result = fastgtn.fit(graph, task, Config.of(given))
-    assert result.config.model.start == "far"
-    near = fastgtn.fit(graph, task, Config.of(given, {"model": {"start": "screened"}}))
-    assert result.test["micro_f1"] > near.test["micro_f1"] + 0.1
-
-
-@pytest.mark.trials
-def test_a_trial_that_is_far_behind_has_one_seed(
-    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scores = {"screened": 0.9, "mixed": 0.89, "longer": 0.89, "first": 0.89, "far": 0.3}
-    trained = []
-
-    def pretended(inputs: Inputs, task: NodeTask, config: Config) -> State:
-        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
-        trained.append(config.model.start)
-        state = State.start(model, config.fit)
-        state.best = Best(1, scores[config.model.start], 0.0, {})
-        return state
-
-    monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
-    given = {
-        "graph": {"normalize": "row", "empty_rows": "self"},
-        "model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean", "activation": "relu"},
-    }
-    config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
-    settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
-    assert settled.model.start == "screened"
-    assert (trained.count("screened"), trained.count("mixed"), trained.count("far")) == (2, 2, 1)
-
-
-@pytest.mark.trials
-def test_normalisations_are_compared_again_where_another_start_wins(
-    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = []
-
-    def pretended(inputs: Inputs, task: NodeTask, config: Config) -> State:
-        model = build_model(config.model, inputs.features, inputs.raw.relations, task.num_classes)
-        tried.append((config.graph.normalize, config.graph.empty_rows, config.model.start))
-        state = State.start(model, config.fit)
-        score = {"far": 0.7}.get(config.model.start, 0.6) + 0.2 * (tried[-1] == ("joint", "zero", "far"))
-        state.best = Best(1, score, 0.0, {})
-        return state
-
-    monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", pretended)
-    given = {"model": {"encoder": "linear", "gamma": 0.0, "aggregate": "mean", "activation": "relu"}}
-    config = Config.of(SMALL, given, {"fit": {"weight_decay": 0.0, "consistency": 0.0}})
-    settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
-    assert (settled.graph.normalize, settled.graph.empty_rows, settled.model.start) == ("joint", "zero", "far")
-    assert {start for normalize, _, start in tried if normalize == "joint"} >= {"screened", "far"}
-    assert len(tried) <= 2 * len(set(tried))  # no setting is trained again beyond its two seeds
-
-
-@pytest.mark.trials
-def test_without_time_open_keys_take_their_first_values(planted: tuple[HeteroData, NodeTask]) -> None:
-    config = Config.of(SMALL, {"fit": {"trial_seconds": 0.0}})
-    inputs, settled = settle(Inputs.of(planted[0], config), planted[1], config)
-    assert [trial.score for trial in inputs.decisions.trials] == [None]
-    assert (settled.model.start, settled.model.encoder, settled.graph.normalize) == ("screened", "linear", "row")
-
-
-@pytest.mark.trials
-def test_where_no_key_is_open_nothing_is_trained_before(
-    planted: tuple[HeteroData, NodeTask], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> State:
-        raise AssertionError("a trial without anything to compare")
-
-    monkeypatch.setattr("fastgtn.training.prepare.trials.train_inputs", refused)
-    config = Config.of({"model": {"name": "gcn"}}, SMALL)
-    inputs = settle(Inputs.of(planted[0], config), planted[1], config)[0]
-    assert inputs.decisions.trials == ()

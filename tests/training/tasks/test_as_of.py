@@ -18,7 +18,7 @@ from fastgtn.data.importers import import_graph
 from fastgtn.training.build import Inputs, build_model
 from fastgtn.training.predict import Inference, representations
 from fastgtn.training.prepare.screened import screen_inputs
-from fastgtn.training.prepare.trials import estimated_seconds
+from fastgtn.training.prepare.setting import estimated_seconds
 from fastgtn.training.steps import plan_passes
 
 GRAPH, TASK = verdicts(customers=120)
