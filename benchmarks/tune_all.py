@@ -2,17 +2,20 @@
 
 python -m benchmarks.tune_all --minutes 1 --trials 20 --models gcn gat --datasets dblp imdb --jobs 2
 
-Every cell has the same budget, and its own process with one thread. An interrupted command resumes where
-it stopped. A cell whose winner is already in fastgtn/config/tuned is skipped. Without --models all baselines are tuned.
+Every cell has the same budget, and its own process with one thread. A search starts from the config in
+fastgtn/config/tuned, if there is one, and its winner replaces that file. An interrupted command resumes where it
+stopped, and finished cells of the same folder are skipped. Each line names the trials and the processor time that a
+search has used. Without --models all baselines are tuned.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from fastgtn.bench.paper import in_order
 from fastgtn.config.tuned_configs import models
@@ -31,9 +34,9 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS
 def tune_cell(dataset: str, model: str, options: argparse.Namespace) -> str:
     """Tune one cell and install its winner; one line about it."""
     folder, installed = options.out / f"{dataset}-{model}", CONFIGS / dataset / f"{model}.toml"
-    best = folder / "best.toml"
-    if best.exists() and installed.exists() and best.read_text() == installed.read_text():
-        return f"{dataset}-{model}: done before · {_chosen(best)}"
+    best, done = folder / "best.toml", folder / "done.json"
+    if done.exists() and installed.exists() and best.read_text() == installed.read_text():
+        return _line(dataset, model, json.loads(done.read_text()))
     command = [
         sys.executable,
         "-m",
@@ -54,17 +57,21 @@ def tune_cell(dataset: str, model: str, options: argparse.Namespace) -> str:
         "--set",
         PATIENCE,
         *(["--set", "fit.label_shift=em"] if dataset in PICKED_EQUALLY else []),
+        "--json",
     ]
-    begun = time.perf_counter()
     run = subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False)
     if run.returncode:
         return f"{dataset}-{model}: {run.stderr.strip().splitlines()[-1]}"
     write_text(installed, best.read_text())
-    return f"{dataset}-{model}: {time.perf_counter() - begun:.0f} s · {_chosen(best)}"
+    write_text(done, run.stdout)
+    return _line(dataset, model, json.loads(run.stdout))
 
 
-def _chosen(config: Path) -> str:
-    return config.read_text().splitlines()[1].removeprefix("# ")
+def _line(dataset: str, model: str, found: dict[str, Any]) -> str:
+    """The budget that the search has used, and the score of its winner."""
+    score = f"{100 * found['best']['score']:.2f} (trial {found['best']['trial']})"
+    budget = f"{found['trials']} trials, {found['scored']} to the end, {found['seconds']:.0f} s of training"
+    return f"{dataset} {model}: {budget}, validation {score}"
 
 
 def main() -> None:
