@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
@@ -19,6 +19,7 @@ from fastgtn.config import Config, is_path
 from fastgtn.config.config import free_keys
 from fastgtn.config.tuned_configs import model_values, recipe
 from fastgtn.errors import InputError
+from fastgtn.runs.summary import mean_and_std
 from fastgtn.runs.train import train
 
 
@@ -59,6 +60,22 @@ class Cell:
     def scores(self, metric: str) -> list[float]:
         """One score per seed, in the order of the seeds."""
         return [run["test"][metric] for run in self.summary["runs"]]
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the class frequencies of the test nodes were corrected."""
+        return bool(self.summary) and any("val_before_label_shift" in run for run in self.summary["runs"])
+
+    def before_shift(self) -> "Cell":
+        """The same trainings without the correction."""
+        if not self.is_shifted:
+            return self
+        splits = ("val", "test")
+        if not all(f"{split}_before_label_shift" in run for run in self.summary["runs"] for split in splits):
+            return replace(self, summary={}, reason="an earlier version did not store the scores without label shift")
+        runs = [run | {split: run[f"{split}_before_label_shift"] for split in splits} for run in self.summary["runs"]]
+        spreads = {split: mean_and_std([run[split] for run in runs]) for split in splits}
+        return replace(self, summary=self.summary | spreads | {"runs": runs})
 
     def to_json(self) -> dict[str, Any]:
         return {"dataset": self.dataset, "model": self.model, "reason": self.reason or None, **self.summary}

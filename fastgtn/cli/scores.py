@@ -47,14 +47,15 @@ def balance_line(balance: dict[str, float], majority: float, split: str) -> str:
     return f"{' · '.join(shares)} of the training nodes · {guess}"
 
 
-def before_shift(runs: list[Any]) -> str:
-    """The validation score by which epochs were chosen, before class frequencies were corrected."""
+def before_shift(runs: list[Any], split: str) -> str:
+    """The main score of a split before class frequencies were corrected; epochs were chosen by that of validation."""
     from fastgtn.data.metrics import main_metric, shown, title_of
 
-    first = runs[0]["val_before_label_shift"]
+    key = f"{split}_before_label_shift"
+    first = runs[0][key]
     main = main_metric(first)
     name = runs[0]["selected_by"] if runs[0]["selected_by"] in first or main is None else main.name
-    mean = sum(run["val_before_label_shift"][name] for run in runs) / len(runs)
+    mean = sum(run[key][name] for run in runs) / len(runs)
     return f"{title_of(name)} {shown(name, mean)}"
 
 

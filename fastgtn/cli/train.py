@@ -146,8 +146,7 @@ def _say_scores(summary: dict[str, Any], chosen: Config) -> None:
     from fastgtn.nn.meta_path.options import MetaPathOptions
 
     say("fit", _fit_line(summary, chosen))
-    shifted = " after label shift" if "val_before_label_shift" in summary["runs"][0] else ""
-    say("test", points(summary["test"], summary["runs"]) + shifted)
+    say("test", points(summary["test"], summary["runs"]) + _shift_words(summary["runs"], "test"))
     say_classes(summary["runs"])
     next_step = "explain" if isinstance(chosen.model, MetaPathOptions) else "report"
     say("saved", f"{summary['out']}    next: fastgtn {next_step} {summary['out']}")
@@ -213,7 +212,11 @@ def _fit_line(summary: dict[str, Any], config: Config) -> str:
     runs = summary["runs"]
     epochs = ", ".join(str(run["epoch"]) for run in runs)
     seconds = sum(run["seconds"] for run in runs)
-    score = points(summary["val"], runs)
-    if "val_before_label_shift" in runs[0]:
-        score = f"{score} after label shift, {before_shift(runs)} before"
+    score = points(summary["val"], runs) + _shift_words(runs, "val")
     return f"epoch {epochs} of {config.fit.epochs} · val {score} · {seconds:.1f} s"
+
+
+def _shift_words(runs: list[Any], split: str) -> str:
+    """What follows the scores of a split where class frequencies were corrected."""
+    shifted = all(f"{split}_before_label_shift" in run for run in runs)
+    return f" after label shift, {before_shift(runs, split)} before" if shifted else ""

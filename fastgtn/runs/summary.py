@@ -16,7 +16,8 @@ from fastgtn.training.propagation import Propagation
 
 RUN_KEYS = (
     *("seed", "epoch", "val", "test", "seconds", "peak_memory_mb", "speed", "propagation"),
-    *("selected_by", "balance", "majority", "decision", "largest", "temperature", "val_before_label_shift"),
+    *("selected_by", "balance", "majority", "decision", "largest", "temperature"),
+    *("val_before_label_shift", "test_before_label_shift"),
 )
 PACKAGES = ("fastgtn", "torch", "torch_geometric", "numba", "numpy")
 

@@ -155,7 +155,10 @@ def predict_logits(model: NodeClassifier, inputs: Inputs, target: str) -> Tensor
 
 
 def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Trained:
-    """Load the weights of the best epoch and score the test split. Nothing else scores the test split."""
+    """Load the weights of the best epoch and score the test split. Nothing else scores the test split.
+
+    Corrected class frequencies change no choice, so the scores without the correction are stored beside them.
+    """
     if state.best is None:
         raise InputError("no epoch was trained, so there are no weights to choose.")
     model = state.model
@@ -167,9 +170,10 @@ def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Trai
     model.cpu()  # what follows, and whoever gets the model, reads graphs in the memory of the processor
     recorded = {name.removeprefix("val_"): value for name, value in record.items() if name.startswith("val_")}
     recorded.pop("loss", None)
+    plain = _test_scores(model, task, z) if config.fit.label_shift != "none" else {}
     scores, facts = finish(model, task, config.fit, z, recorded)
-    task = task.with_outcome(facts.get("decision"), facts.get("largest"))
-    test = task.score_test(logit_blocks(model, z[task.test_nodes])) if len(task.test_nodes) else {}
+    facts |= {"test_before_label_shift": plain} if plain else {}
+    test = _test_scores(model, task.with_outcome(facts.get("decision"), facts.get("largest")), z)
     return Trained(
         config,
         inputs,
@@ -185,3 +189,7 @@ def chosen(inputs: Inputs, task: NodeTask, config: Config, state: State) -> Trai
         state.propagation,
         facts,
     )
+
+
+def _test_scores(model: NodeClassifier, task: NodeTask, z: Tensor) -> dict[str, float]:
+    return task.score_test(logit_blocks(model, z[task.test_nodes])) if len(task.test_nodes) else {}

@@ -22,6 +22,7 @@ from fastgtn.bench.nodes import compare, nodes_report, paired
 from fastgtn.cli import app
 from fastgtn.config import Config
 from fastgtn.errors import InputError
+from fastgtn.options import merged
 
 QUICK = {"model": {"hidden": 8}, "fit": {"epochs": 4}}
 
@@ -262,18 +263,21 @@ def test_a_shape_that_does_not_exist_is_named(tmp_path: Path) -> None:
     assert "oag-nn" in str(result.exception)
 
 
-@pytest.mark.parametrize(("extra", "expected"), [([], "none"), (["--label-shift"], "em")])
-def test_class_frequencies_are_corrected_only_on_request(
-    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: list[str], expected: str
+def test_the_main_table_is_without_corrected_class_frequencies_and_another_one_is_with_them(
+    graph_file: Path, tmp_path: Path
 ) -> None:
-    asked: list[Plan] = []
-    monkeypatch.setattr("fastgtn.bench.cells.recipe", lambda *_: {"fit": {"label_shift": "em"}})
-    monkeypatch.setattr("fastgtn.bench.cells.run_cells", lambda plans, *_, **__: [asked.append(one) for one in plans])
-    monkeypatch.setattr("fastgtn.bench.nodes.nodes_report", lambda *_, **__: None)
-    monkeypatch.setattr("fastgtn.cli.bench.models.emit", lambda *_, **__: None)
-    words = ["bench", "nodes", "--graph", str(graph_file), "--models", "mlp", "--runs", "1", "--out", str(tmp_path)]
-    assert CliRunner().invoke(app, [*words, *extra]).exit_code == 0
-    assert [one.config.fit.label_shift for one in asked] == [expected]
+    plain, corrected = (
+        plan(str(graph_file), "mlp", runs=2, seed=0, extra=merged(QUICK, {"fit": {"label_shift": shift}}))
+        for shift in ("none", "em")
+    )
+    cells = run_cells([plain, corrected], tmp_path)
+    report = nodes_report(cells[1:], command="", seeds=[0, 1])
+    assert report.tables[0] == nodes_report(cells[:1], command="", seeds=[0, 1]).tables[0]
+    (beside,) = [table for table in report.tables if table.title == "micro-F1 with corrected class frequencies"]
+    assert f"{100 * cells[1].summary['test']['micro_f1']['mean']:.2f}" in beside.rows[0][1]
+    assert cells[1].before_shift().scores("micro_f1") == cells[0].scores("micro_f1")
+    del cells[1].summary["runs"][0]["test_before_label_shift"]
+    assert "earlier version" in cells[1].before_shift().reason
 
 
 def test_divisions_of_the_labelled_nodes_are_one_cell() -> None:

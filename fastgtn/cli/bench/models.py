@@ -37,10 +37,6 @@ def nodes_command(
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Ignore tuned configs: every model as it comes on a new graph.")
     ] = False,
-    label_shift: Annotated[
-        bool,
-        typer.Option("--label-shift", help="Correct the class frequencies of the test nodes where a config says so."),
-    ] = False,
     runs: Runs = 3,
     seed: Seed = 0,
     jobs: Jobs = 1,
@@ -52,6 +48,8 @@ def nodes_command(
 ) -> None:
     """Run every model on every dataset with the tuned configs of the package (tables 3 and 4).
 
+    If a config corrects class frequencies, a further table has the corrected scores of the same trainings.
+
     Example: fastgtn bench nodes --runs 10 --jobs 2
     """
     check_file(markdown, force=force)
@@ -60,8 +58,7 @@ def nodes_command(
     from fastgtn.bench.cells import plan, run_cells
     from fastgtn.bench.nodes import nodes_report
 
-    plain = {} if label_shift else {"fit": {"label_shift": "none"}}  # as everybody publishes
-    plans = [plan(d, m, runs=runs, seed=seed, extra=plain, tuned=not defaults) for d in chosen for m in names]
+    plans = [plan(d, m, runs=runs, seed=seed, tuned=not defaults) for d in chosen for m in names]
     cells = run_cells(plans, out, data_dir=data_dir, jobs=jobs, done=tell)
     emit(nodes_report(cells, command=command_line(), seeds=range(seed, seed + runs)), markdown, as_json=as_json)
 

@@ -49,4 +49,4 @@ def evaluate_command(
         say("balance", balance_line(trained.facts["balance"], majority, split))
     if "val_before_label_shift" in trained.facts:
         words = "these scores are after label shift; the epoch was chosen before it, with val"
-        say("shift", f"{words} {before_shift([trained.facts])}")
+        say("shift", f"{words} {before_shift([trained.facts], 'val')}")

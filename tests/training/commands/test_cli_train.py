@@ -76,7 +76,7 @@ def test_scores_before_and_after_label_shift_are_both_named(graph_file: Path, tm
     assert before is not None
     scored = run("evaluate", place, "--split", "val")
     assert f"after label shift; the epoch was chosen before it, with val {before.group(1)}" in scored
-    assert re.search(r"test .* after label shift", trained)
+    assert re.search(r"test .* after label shift, micro-F1 [\d.]+ before", trained)
 
 
 def test_train_takes_a_config_file_and_options_win(graph_file: Path, tmp_path: Path) -> None:

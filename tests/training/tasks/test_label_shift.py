@@ -75,6 +75,7 @@ def test_a_fit_moves_the_head_after_the_choice_of_the_epoch(academic: tuple[Hete
     torch.testing.assert_close(predict_logits(moved.model, moved.inputs, task.target), moved.logits)
     before = moved.facts["val_before_label_shift"]
     assert ({name: plain.val[name] for name in before}, plain.epoch) == (before, moved.epoch)
+    assert moved.facts["test_before_label_shift"] == plain.test
     assert moved.val == moved.evaluate("val")  # what is stored is what evaluate says
 
 
