@@ -45,9 +45,10 @@ class FeatureOptions(Section):
     Args:
         normalize: "row" divides by the sum of a row, "count" by the mean of its non-zero entries. "standard"
             subtracts the mean of a column and divides by its deviation; "scale" divides all columns by the same number
-            instead. "none" changes nothing. "auto", the default of GTN and FastGTN, looks at the numbers of
-            each node type: "count" for counts, "none" for zeros and ones and for sparse numbers, "scale" for others, or
-            "standard" where columns are in different units. A table gives one of them for each node type.
+            instead, and "log" takes logarithms before "standard". "none" changes nothing. "auto", the default of GTN
+            and FastGTN, looks at the numbers of each node type: "count" for counts, "none" for zeros and ones and for
+            sparse numbers, "log" where amounts have a long tail, "scale" for others, or "standard" where columns are
+            in different units. A table gives one of them for each node type.
         shared: Whether all node types share one feature space; overrides the graph.
         drop_from: `model.dropout` drops entries of feature matrices with at least this many columns. A few columns
             of a table, such as an age and an amount, are read whole: half of them would be noise.

@@ -8,7 +8,7 @@ import torch
 
 from fastgtn.config import FeatureOptions
 from fastgtn.errors import InputError, nearest
-from fastgtn.nn.inputs.columns import Scaling, column_statistics
+from fastgtn.nn.inputs.columns import Scaling, column_statistics, has_long_tail
 from fastgtn.nn.inputs.features import Features, Matrix, SparseMatrix
 
 LOOKED_AT = 1 << 22  # numbers that decide what a matrix holds
@@ -17,15 +17,16 @@ ONE_UNIT = 30.0  # columns whose deviations differ by a larger factor are in dif
 
 
 def scaled(features: Features, how: Scaling | Mapping[str, Scaling]) -> Features:
-    """Rows are divided here; columns are scaled by the model, which keeps their means and deviations.
+    """Rows are divided and logarithms are taken here; models scale columns and keep their means and deviations.
 
     Args:
         how: One way for all node types that have features, or one for each.
     """
     blocks = {block.key: block.matrix for block in features.blocks if block.matrix is not None}
     chosen = chosen_scaling(features, how)
-    by_row = {key: _by_row(matrix, chosen[key]) for key, matrix in blocks.items() if chosen[key] in ("row", "count")}
-    return features.map(by_row).with_scaling(chosen)
+    changed = {key: _by_row(matrix, chosen[key]) for key, matrix in blocks.items() if chosen[key] in ("row", "count")}
+    changed |= {key: _logarithms(matrix) for key, matrix in blocks.items() if chosen[key] == "log"}
+    return features.map(changed).with_scaling(chosen)
 
 
 def chosen_scaling(features: Features, how: Scaling | Mapping[str, Scaling]) -> dict[str, Scaling]:
@@ -51,8 +52,9 @@ def suitable(matrix: Matrix) -> Scaling:
     """What the numbers ask for.
 
     Counts, such as those of words, are compared within their row. Zeros and ones stay as they are, and so do sparse
-    numbers, because taking off a mean would fill all their zeros. Other columns are brought to one size together, or
-    each to its own where they are so different that they must be in different units.
+    numbers, because taking off a mean would fill all their zeros. Where amounts have a long tail, logarithms are taken.
+    Other columns are brought to one size together, or each to its own where they are so different that they must be in
+    different units.
     """
     values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
     values = values.flatten()[:: 1 + values.numel() // LOOKED_AT]
@@ -69,6 +71,8 @@ def suitable(matrix: Matrix) -> Scaling:
     deviation = deviation[deviation > 0]
     if not len(deviation):
         return "none"
+    if has_long_tail(matrix):
+        return "log"
     return "scale" if float(deviation.max() / deviation.min()) <= ONE_UNIT else "standard"
 
 
@@ -85,3 +89,10 @@ def _by_row(matrix: Matrix, how: Scaling) -> Matrix:
     if how == "count":
         total = total / (matrix != 0).sum(1, keepdim=True).clamp(min=1)
     return matrix / total.clamp(min=1e-12)
+
+
+def _logarithms(matrix: Matrix) -> Matrix:
+    """The logarithms of magnitudes, with the signs of the numbers: small numbers hardly change, large ones shrink."""
+    values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
+    shrunk = values.sign() * values.abs().log1p()
+    return matrix.with_values(shrunk) if isinstance(matrix, SparseMatrix) else shrunk

@@ -1,5 +1,6 @@
 """Features are brought to a scale by what their numbers are, and models read another graph in the same way."""
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import HeteroData
@@ -9,7 +10,7 @@ from fastgtn.config import Config
 from fastgtn.data import NodeTask
 from fastgtn.nn.inputs.columns import Scaling, column_scales
 from fastgtn.nn.inputs.features import Features, SparseMatrix
-from fastgtn.training.prepare.scaling import suitable
+from fastgtn.training.prepare.scaling import scaled, suitable
 
 DRAW = torch.Generator().manual_seed(0)
 NORMAL = torch.randn(200, 10, generator=DRAW)
@@ -25,6 +26,8 @@ COUNTS = torch.poisson(torch.full((200, 10), 1.5), generator=DRAW)
         ((COUNTS > 1).float(), "none"),
         (10 * NORMAL, "scale"),
         (NORMAL * torch.logspace(0, 3, 10), "standard"),  # metres beside millimetres
+        (torch.cat([NORMAL, (3 * NORMAL[:, :1]).exp()], 1), "log"),  # amounts with a long tail beside others
+        (torch.cat([NORMAL, (torch.arange(200) == 7).float()[:, None]], 1), "scale"),  # a rare category has no tail
         (torch.full((200, 2), 7.0), "none"),
         (SparseMatrix.from_torch((NORMAL * (NORMAL > 1)).to_sparse()), "none"),
         (SparseMatrix.from_torch(COUNTS.to_sparse()), "count"),
@@ -78,3 +81,35 @@ def test_large_constants_do_not_switch_a_model_off() -> None:
     model.rescale(Features.from_hetero(graph), stack.hops(2))
     assert model.scales is not None
     assert float(model.scales.max()) < 1.5
+
+
+def test_logarithms_are_taken_of_dense_and_sparse_numbers_and_keep_signs() -> None:
+    x = torch.tensor([[0.0, 1e6], [-3.0, 1.0], [0.5, 0.0]])
+    graph = HeteroData()
+    graph["user"].x = x
+    graph["user", "knows", "user"].edge_index = torch.empty(2, 0, dtype=torch.int64)
+    read = scaled(Features.from_hetero(graph), "log").blocks[0]
+    assert isinstance(read.matrix, torch.Tensor)
+    expected = torch.tensor([[0.0, np.log1p(1e6)], [-np.log(4.0), np.log(2.0)], [np.log(1.5), 0.0]])
+    torch.testing.assert_close(read.matrix, expected.float())
+    graph["user"].x = x.to_sparse()
+    sparse = scaled(Features.from_hetero(graph), "log").blocks[0].matrix
+    assert isinstance(sparse, SparseMatrix)
+    torch.testing.assert_close(sparse @ torch.eye(2), expected.float())
+
+
+def test_amounts_with_a_long_tail_are_learned() -> None:
+    """Whether an account moves more than the usual amount, which spreads over several orders of magnitude."""
+    draw = torch.Generator().manual_seed(3)
+    size = torch.randn(900, generator=draw)
+    graph = HeteroData()
+    graph["account"].x = torch.stack([(2.5 * size).exp(), (2.5 * torch.randn(900, generator=draw)).exp()], 1)
+    graph["account", "pays", "account"].edge_index = torch.randint(0, 900, (2, 1800), generator=draw)
+    parts = {"train": range(300), "val": range(300, 600), "test": range(600, 900)}
+    task = NodeTask.from_labels("account", "single", (size > 0).long(), **parts)
+    given = {"model": {"path_length": 1, "num_channels": 1, "start": "uniform", "hidden": 8}, "fit": {"epochs": 60}}
+    given["fit"]["trial_seconds"] = 0
+    found, raw = (fastgtn.fit(graph, task, {**given, "features": {"normalize": n}}) for n in ("auto", "standard"))
+    assert found.config.features.normalize == "log"
+    assert found.test["micro_f1"] > raw.test["micro_f1"] + 0.05
+    assert found.test["micro_f1"] > 0.9
