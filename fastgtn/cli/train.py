@@ -213,7 +213,7 @@ def _fit_line(summary: dict[str, Any], config: Config) -> str:
     epochs = ", ".join(str(run["epoch"]) for run in runs)
     seconds = sum(run["seconds"] for run in runs)
     score = points(summary["val"], runs) + _shift_words(runs, "val")
-    return f"epoch {epochs} of {config.fit.epochs} · val {score} · {seconds:.1f} s"
+    return f"epoch {epochs} of {config.fit.most_epochs} · val {score} · {seconds:.1f} s"
 
 
 def _shift_words(runs: list[Any], split: str) -> str:

@@ -14,7 +14,7 @@ from fastgtn.config.source_index import unknown_key
 from fastgtn.data.metrics import registered
 from fastgtn.errors import InputError, nearest
 from fastgtn.nn.inputs.columns import Scaling
-from fastgtn.nn.meta_path.options import CONSISTENCIES, WEIGHT_DECAYS, MetaPathOptions
+from fastgtn.nn.meta_path.options import CONSISTENCIES, EPOCHS, WEIGHT_DECAYS, MetaPathOptions
 from fastgtn.options import Amount, Count, Free, Rate, Section, Seed, Share, Values, merged, one_of
 
 # a metric, "loss", "last", or "auto" for the main metric of the task
@@ -68,7 +68,7 @@ class FitOptions(Section):
         consistency: Weight of a term that asks nodes without labels to get the same answer whatever dropout leaves out.
     """
 
-    epochs: Count = 100
+    epochs: Count | Literal["auto"] = EPOCHS
     trial_seconds: Amount = 120.0
     learning_rate: Rate = 0.01
     weight_decay: Amount | Literal["auto"] = 0.001
@@ -92,6 +92,11 @@ class FitOptions(Section):
     tensorboard: Annotated[bool, Free()] = False
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Free()] = "auto"
     max_memory_gb: Annotated[Amount, Free()] = 0.0
+
+    @property
+    def most_epochs(self) -> int:
+        """The epochs of a training that patience does not end; where trials have not decided, the first value."""
+        return EPOCHS if self.epochs == "auto" else self.epochs
 
     @property
     def decay(self) -> float:
@@ -142,7 +147,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _trials_decide_numbers(self) -> Self:
         tried = self.model.trials(1)
-        for key in ("weight_decay", "consistency"):
+        for key in ("epochs", "weight_decay", "consistency"):
             if getattr(self.fit, key) == "auto" and f"fit.{key}" not in tried:
                 raise ValueError(f'fit.{key} = "auto" is not tried for "{self.model.name}": give a number.')
         return self

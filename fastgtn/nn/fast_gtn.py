@@ -300,7 +300,7 @@ class FastGTNOptions(MetaPathOptions):
     settings: ClassVar[Values] = {
         "graph": {"normalize": "auto", "empty_rows": "auto"},
         "features": {"normalize": "auto"},
-        "fit": {"weight_decay": "auto", "consistency": "auto"},
+        "fit": {"epochs": "auto", "weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("row", "log", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {

@@ -199,7 +199,7 @@ class GTNOptions(MetaPathOptions):
     settings: ClassVar[Values] = {
         "graph": {"normalize": "auto", "empty_rows": "auto"},
         "features": {"normalize": "auto"},
-        "fit": {"weight_decay": "auto", "consistency": "auto"},
+        "fit": {"epochs": "auto", "weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("none", "row", "joint")
     presets: ClassVar[Mapping[Preset, Values]] = {

@@ -83,7 +83,7 @@ class Recorder:
             self.board = tensorboard_writer(self.folder, state.epoch + 1)
 
     def watch(self, state: State) -> None:
-        is_due = state.epoch == self.options.epochs or (self.every and state.epoch % self.every == 0)
+        is_due = state.epoch == self.options.most_epochs or (self.every and state.epoch % self.every == 0)
         if self.writes and is_due:
             write_history(self.folder, state.history)  # before the checkpoint: it must have every epoch of it
             checkpoint.save(self.folder, state)

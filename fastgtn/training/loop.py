@@ -118,7 +118,7 @@ class Trainer:
         """
         began = time.perf_counter() - self.state.seconds if started is None else started
         forward = self.team.parallel(self.state.model)
-        while self.state.epoch < self.options.epochs and not self._is_out_of_patience():
+        while self.state.epoch < self.options.most_epochs and not self._is_out_of_patience():
             loss = self._train_epoch(forward)
             self._validate(loss)
             self.state.seconds = time.perf_counter() - began

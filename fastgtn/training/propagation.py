@@ -67,7 +67,7 @@ def choose(inputs: Inputs, model: NodeClassifier, config: Config, train: Tensor,
         if is_forced:
             raise
         return Choice(Propagation("implicit", str(error)))
-    propagation = _estimate(found, backbone, config.fit.epochs, is_forced=is_forced)
+    propagation = _estimate(found, backbone, config.fit.most_epochs, is_forced=is_forced)
     if propagation.chosen == "implicit":
         return Choice(propagation)
     on_disk = sum(4 * one.table_size for one in found) > TABLE_BYTES

@@ -11,7 +11,7 @@ from fastgtn.nn.backbone_options import Range
 from fastgtn.nn.meta_path.options import CONSISTENCIES
 from fastgtn.options import Choice, Numbers
 
-CONSISTENCY = "fit.consistency"
+CONSISTENCY, EPOCHS = "fit.consistency", "fit.epochs"
 
 # The paper searches learning rates of 1e-3 … 1e-6, dropout .1 … .8 and 50 … 200 epochs. With at most 200 epochs a
 # rate below 1e-3 hardly changes the weights, so our range starts there. Dropout may also be 0.
@@ -19,7 +19,7 @@ CONSISTENCY = "fit.consistency"
 FIT: dict[str, Range] = {
     "fit.learning_rate": Numbers(1e-3, 5e-2, log=True),
     "fit.weight_decay": Numbers(1e-5, 1e-2, log=True),
-    "fit.epochs": Choice((50, 100, 150, 200)),
+    EPOCHS: Choice((50, 100, 150, 200)),
     "features.normalize": Choice(("none", "row")),
     CONSISTENCY: Choice(CONSISTENCIES),
 }
@@ -41,6 +41,7 @@ def start_values(config: Config) -> dict[str, Any]:
     """The values of a config by full key. A number that trials would decide starts with the first value they try."""
     tried = config.model.trials(1)
     numbers = {key for key, values in (FIT | config.model.ranges()).items() if isinstance(values, Numbers)}
+    numbers.add(EPOCHS)
     values = toml.flat(config.model_dump())
     return {key: tried[key][0] if value == "auto" and key in numbers else value for key, value in values.items()}
 

@@ -107,7 +107,7 @@ class ProgressBar(StoppableBar, Listener):
         if self.bar.disable:
             return
         if seed not in self.tasks:
-            self.tasks[seed] = self.bar.add_task(f"seed {seed}", total=self.config.fit.epochs, facts="")
+            self.tasks[seed] = self.bar.add_task(f"seed {seed}", total=self.config.fit.most_epochs, facts="")
         record = state.history[-1]
         val = {name.removeprefix("val_"): value for name, value in record.items()}
         self.bar.update(

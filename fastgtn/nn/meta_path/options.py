@@ -20,6 +20,7 @@ from fastgtn.relations import Relation
 LONGEST_PATH = 4  # steps of the longest paths that are screened where the path length is "auto"
 WEIGHT_DECAYS = (0.001, 0.01, 0.03)  # that are tried
 CONSISTENCIES = (0.0, 1.0)
+EPOCHS, MORE_EPOCHS = 100, 300
 MOST_SCREENED = 8  # paths that screening chooses at most where the number of channels is "auto"
 MOST_CHANNELS = 4  # of these paths, how many get a channel, unless the start is "wide"
 # Screening misses paths that predict the label only together. A uniform channel looks for them, and the model needs
@@ -119,14 +120,17 @@ class MetaPathOptions(BackboneOptions):
             "model.encoder": ("linear", "relu", "scores"),
             "fit.consistency": CONSISTENCIES,
             "fit.weight_decay": WEIGHT_DECAYS,
+            "fit.epochs": (EPOCHS,),  # more are tried in the end
         }
 
     def combinations(self) -> tuple[Values, ...]:
-        return (TOGETHER,)
+        return (TOGETHER, {"fit.epochs": MORE_EPOCHS})
 
     def tried_with(self, key: str, value: Any) -> dict[str, Any]:
         if (key, value) == ("model.start", "far"):
             return {"graph.empty_rows": "zero"}  # with self-loops, a walk that goes as far takes twice as many hops
+        if (key, value) == ("model.start", "longer"):  # it looks for what needs large weights
+            return {"fit.consistency": CONSISTENCIES[0], "fit.weight_decay": WEIGHT_DECAYS[0]}
         if (key, value) == ("model.encoder", "scores"):
             return {"model.aggregate": "mean"}  # class scores are only added up
         # the term makes answers sharper and weights larger, which the usual decay does not hold back

@@ -121,7 +121,7 @@ def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
     plan = inputs.plan(model, rows)
     copies = plan.features.num_rows if inputs.moments is not None else 0
     numbers = width * (plan.graph.cost + ENTRY_COST * plan.entries + COPY_COST * copies)
-    return config.fit.epochs * (SECONDS_PER_EPOCH + SECONDS_PER_NUMBER * PASSES * numbers)
+    return config.fit.most_epochs * (SECONDS_PER_EPOCH + SECONDS_PER_NUMBER * PASSES * numbers)
 
 
 def _margin(score: float, task: NodeTask) -> float:

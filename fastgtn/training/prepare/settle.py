@@ -104,9 +104,13 @@ class _Screened:
         return {other: taken for other, taken in others.items() if _value(self.config, other) == "auto"}
 
     def combinations(self) -> list[dict[str, Any]]:
-        """Those of the model whose keys are all open."""
-        found = [dict(values) for values in self.config.model.combinations()]
-        return [values for values in found if all(_value(self.config, key) == "auto" for key in values)]
+        """Those of the model whose keys are all open, with what a trial of each value also takes."""
+        found = []
+        for values in self.config.model.combinations():
+            if all(_value(self.config, key) == "auto" for key in values):
+                taken = [self.tried_with(key, value) for key, value in values.items()]
+                found.append({key: value for others in (*taken, values) for key, value in others.items()})
+        return found
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""

@@ -129,7 +129,7 @@ def test_changed_decisions_are_named(tmp_path: Path, changed: dict[str, object],
         ({"model.encoder": {}}, r"model\.encoder"),
         ({"model.strat": "far"}, 'the config does not leave "model.strat" to trials'),
         ({"graph": "row"}, 'the config does not leave "graph" to trials'),
-        ({"fit.epochs": 10**9}, 'the config does not leave "fit.epochs" to trials'),
+        ({"fit.clip": 10**9}, 'the config does not leave "fit.clip" to trials'),
     ],
 )
 def test_decisions_that_the_config_does_not_leave_open_are_refused(
