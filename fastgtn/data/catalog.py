@@ -93,12 +93,21 @@ def load_labels(name_or_path: str | Path, *, data_dir: str | Path | None = None)
     return graph, Labels.of(task)
 
 
-def checksum(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> str:
-    """The sha256 of a graph's content, for the record of a run."""
+def checksum(
+    name_or_path: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    loaded: tuple[HeteroData, NodeTask | None] | None = None,
+) -> str:
+    """The sha256 of a graph's content, for the record of a run.
+
+    Args:
+        loaded: The graph and its task as :func:`load` returned them, so that the built-in graph is not made again.
+    """
     from fastgtn.data import archive
 
     path = locate(name_or_path, data_dir=data_dir)
-    return archive.content_checksum(*load(BUILT_IN)) if path is None else archive.checksum(path)
+    return archive.checksum(path) if path is not None else archive.content_checksum(*(loaded or load(BUILT_IN)))
 
 
 def locate(name_or_path: str | Path, *, data_dir: str | Path | None = None) -> Path | None:

@@ -65,7 +65,7 @@ def train(
     chosen_device(config.fit.device, team)  # a missing one is reported before the graph is read
     resume, place = resume or is_restarted(), None if out is None else Path(out)
     graph, task = load_labelled(config.dataset, data_dir=data_dir, seed=config.split_seed)
-    data_checksum = checksum(config.dataset, data_dir=data_dir)
+    data_checksum = checksum(config.dataset, data_dir=data_dir, loaded=(graph, task))
     record: dict[str, Any] = {"dataset": name_of(config, graph), "data_checksum": data_checksum, "versions": versions()}
     plan = plan_memory(graph, task, config)
     require_memory(plan, config)

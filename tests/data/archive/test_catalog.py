@@ -30,6 +30,16 @@ def test_archives_are_listed_by_name(folder: Path) -> None:
     assert checksum("shop", data_dir=folder) == checksum("big_shop", data_dir=folder)
 
 
+def test_the_built_in_graph_is_made_once_for_itself_and_its_checksum(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, loaded = checksum("planted"), load("planted")
+    monkeypatch.delattr("fastgtn.data.synthetic.planted.make_planted")
+    assert checksum("planted", loaded=loaded) == known
+
+
+def test_an_archive_has_its_own_checksum_whatever_was_loaded(folder: Path) -> None:
+    assert checksum("shop", data_dir=folder, loaded=load("planted")) == checksum("shop", data_dir=folder)
+
+
 def test_the_folder_is_the_option_then_the_variable_then_beside_the_source_then_the_cache(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
