@@ -344,7 +344,7 @@ def test_the_shell_asks_and_is_answered() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"GOMP_SPINCOUNT": "20000", "OPENBLAS_THREAD_TIMEOUT": "4"}),
+        ({}, {"GOMP_SPINCOUNT": "5000", "OPENBLAS_THREAD_TIMEOUT": "4"}),
         ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
         ({"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": ""}),  # a policy that the user has chosen holds
     ],

@@ -28,8 +28,9 @@ UNUSED: dict[str, dict[str, Any]] = {
     "rich.traceback": {"Traceback": object, "__path__": ()},
 }
 # How long threads without work spin before they sleep, in the units of OpenMP and OpenBLAS. Their own defaults are so
-# long that two threads which share a processor with other programs mostly wait for each other.
-WAITING = {"GOMP_SPINCOUNT": "20000", "OPENBLAS_THREAD_TIMEOUT": "4"}
+# long that two threads which share a processor with other programs mostly wait for each other. OpenMP's 5,000 turns
+# take a tenth of a millisecond, longer than most gaps between two parallel steps of an epoch.
+WAITING = {"GOMP_SPINCOUNT": "5000", "OPENBLAS_THREAD_TIMEOUT": "4"}
 IMPORTING = 3.0  # seconds in which nearly all new objects are modules, classes and functions, which stay
 COMMANDS = {
     "demo": "fastgtn.cli.demo:demo_command",
