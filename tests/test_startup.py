@@ -201,6 +201,11 @@ UNUSED_BY_TRAINING = (
     "matplotlib",
     "optuna",
     "pandas",
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "numpy.f2py.f2py2e",
+    "charset_normalizer",  # of numpy.f2py
+    "psutil._ntuples",
 )
 
 

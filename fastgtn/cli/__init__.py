@@ -17,12 +17,14 @@ from fastgtn.errors import InputError
 from fastgtn.lazy import defer
 
 # Parts of other packages that are imported with them, though no command uses them: the compiler, whom torch's
-# optimisers only ask to keep out; PyG's layers, datasets and loaders; pydantic's search for plugins in the metadata of
-# all installed packages; and what rich needs for Markdown and coloured tracebacks, whose classes typer names in
-# annotations. They take longer than the rest.
+# optimisers only ask to keep out; PyG's layers, datasets and loaders, and psutil, with which its loaders count the
+# processors; numpy's support for Fortran, which scipy imports together with all other parts of numpy; pydantic's search
+# for plugins in the metadata of all installed packages; and what rich needs for Markdown and coloured tracebacks, whose
+# classes typer names in annotations. They take longer than the rest.
 UNUSED: dict[str, dict[str, Any]] = {
     "torch._dynamo": {"disable": lambda function, *_, **__: function, "graph_break": lambda *_, **__: None},
     **{f"torch_geometric.{part}": {} for part in ("datasets", "explain", "loader", "nn", "profile", "transforms")},
+    **{name: {} for name in ("psutil", "numpy.f2py")},
     "pydantic.plugin._loader": {"get_plugins": lambda: (), "__path__": ()},
     "rich.markdown": {"Markdown": object, "__path__": ()},  # "from … import" asks every module for its path
     "rich.traceback": {"Traceback": object, "__path__": ()},

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from torch import Tensor
@@ -117,6 +116,8 @@ def _joined_labels(table: pa.Table) -> pa.Table:
 
 def _without_formulas(table: pa.Table) -> pa.Table:
     """Put an apostrophe before texts that a spreadsheet would evaluate as a formula; Parquet keeps the text."""
+    import pyarrow.compute as pc  # here, because a training writes Parquet, which does not need it
+
     for place, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
             column = pc.replace_substring_regex(table[place], FORMULA, r"'\1")
