@@ -125,7 +125,7 @@ def _train_node_model(config: Config, *, out: Path | None, resume: bool, data_di
         emit_json(summary)
         return
     bar.say_inputs(summary["dataset"])
-    _say_scores(summary, config)
+    _say_scores(summary, bar.config)  # in which trials have decided the number of epochs
 
 
 def _resumed_config(

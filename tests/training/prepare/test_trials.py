@@ -198,3 +198,29 @@ def test_where_no_key_is_open_nothing_is_trained_before(
     config = Config.of({"model": {"name": "gcn"}}, SMALL)
     inputs = settle(Inputs.of(planted[0], config), planted[1], config)[0]
     assert inputs.decisions.trials == ()
+
+
+def test_more_epochs_are_tried_after_everything_else(planted: tuple[HeteroData, NodeTask], pretend: Pretend) -> None:
+    trained = pretend(lambda config: 0.6 + 0.1 * (config.fit.epochs == 300))
+    config = Config.of({"model": {"hidden": 8}}, ONLY_STARTS)
+    settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
+    assert settled.fit.epochs == 300
+    tried = [one.fit.epochs for one in trained]
+    first = tried.index(300)
+    assert set(tried[:first]) == {100}
+    assert {one.model.start for one in trained[first:]} == {"screened"}
+    given = Config.of({"model": {"hidden": 8}}, ONLY_STARTS, {"fit": {"epochs": 7}})
+    trained.clear()
+    settle(Inputs.of(planted[0], given), planted[1], given)
+    assert {one.fit.epochs for one in trained} == {7}
+
+
+def test_the_last_combination_starts_without_strong_decay(
+    planted: tuple[HeteroData, NodeTask], pretend: Pretend
+) -> None:
+    trained = pretend(lambda config: 0.6 + 0.2 * (config.fit.consistency == 1.0))
+    config = Config.of(SMALL, {"graph": {"normalize": "row", "empty_rows": "self"}, "model": {"gamma": 0.0}})
+    settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
+    assert (settled.fit.consistency, settled.fit.weight_decay) == (1.0, 0.01)
+    together = [one for one in trained if (one.model.start, one.model.aggregate) == ("longer", "concat")]
+    assert {(one.fit.consistency, one.fit.weight_decay) for one in together} == {(0.0, 0.001)}
