@@ -30,6 +30,7 @@ COPY_COST = 30  # edges that a copy of a node, as one of many moments sees it, c
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
 RARE_GAIN = 0.5  # the same where a few nodes of a rare class decide: the best of several trials is then mostly luck
 HOPELESS = 4  # a trial ends after its first seed if that is worse by this many margins
+OBVIOUS = 4  # a setting that is better by this many margins needs no further seeds
 
 
 @dataclass(eq=False)
@@ -63,8 +64,8 @@ class Setting:
     @property
     def hopeless(self) -> float:
         """Another setting whose first score is below this is not trained again."""
-        margin = 0.0 if self.score is None else _margin(self.score, self.task)
-        return self.score - HOPELESS * margin if self.score is not None and margin else -math.inf
+        gap = 0.0 if self.score is None else margin(self.score, self.task)
+        return self.score - HOPELESS * gap if self.score is not None and gap else -math.inf
 
     def train(self, seeds: int, *, against: Setting | None = None) -> None:
         """Train until there are so many seeds, or until a score is hopeless against the best setting so far."""
@@ -82,19 +83,24 @@ class Setting:
                 self.scores.append(state.best.score)
         self.seconds += time.perf_counter() - begun
 
-    def is_better_than(self, best: Setting | None) -> bool:
+    def is_better_than(self, best: Setting | None, *, margins: int = 1) -> bool:
         """Whether the score is clearly better; anything is better than a setting that cannot be trained."""
         if best is None or self.score is None:
             return False
-        return best.score is None or self.score > best.score + _margin(best.score, self.task)
+        return best.score is None or self.score > best.score + margins * margin(best.score, self.task)
 
     def confirm(self, best: Setting, spare: float) -> float:
         """Train this setting and the one that it would replace with more seeds; returns the estimated time.
 
-        Of many trials, one that is better by luck is adopted easily if two seeds decide.
+        Of many trials, one that is better by luck is adopted easily if two seeds decide. Further seeds end as soon as
+        they show that it was luck, and where the difference is obvious there are none.
         """
         used = 0.0
         for seeds in range(len(self.scores) + 1, SURE_SEEDS + 1):
+            if not self.is_better_than(best) or (
+                margin(best.score or 0.0, self.task) and self.is_better_than(best, margins=OBVIOUS)
+            ):
+                break
             cost = self.estimate + (best.estimate if len(best.scores) < seeds else 0.0)
             if best.failed or used + cost > spare:
                 break
@@ -124,7 +130,7 @@ def estimated_seconds(inputs: Inputs, task: NodeTask, config: Config) -> float:
     return config.fit.most_epochs * (SECONDS_PER_EPOCH + SECONDS_PER_NUMBER * PASSES * numbers)
 
 
-def _margin(score: float, task: NodeTask) -> float:
+def margin(score: float, task: NodeTask) -> float:
     """A fraction of the standard error of a share; scores that are not shares have no margin.
 
     Where a rare class decides the score, only its nodes are counted. That of an R² depends on the fourth moment of the
