@@ -249,6 +249,24 @@ def test_commands_about_graphs_and_explanations_import_only_what_they_use(tmp_pa
     assert "next" in in_new_process(code, FASTGTN_DATA=str(tmp_path))
 
 
+def test_the_task_of_nodes_runs_no_code_of_links(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    lines = [
+        ["train", "--model", "fast_gtn", "--set", "fit.epochs=1", "--set", "fit.trial_seconds=0", "--out", run],
+        ["evaluate", run],
+        ["explain", run],
+        ["predict", run, "--out", str(tmp_path / "table.csv")],
+        ["report", run],
+    ]
+    code = (
+        "import sys\nfrom fastgtn.cli import app, start_fast\nstart_fast()\n"
+        f"for line in {lines!r}:\n    app(line, standalone_mode=False)\n"
+        "    found = [name for name in sys.modules if name.startswith(('fastgtn.links', 'fastgtn.cli.links'))]\n"
+        "    assert not found, (line, found)\n"
+    )
+    assert "report.html" in in_new_process(code)
+
+
 def test_a_deferred_module_is_imported_by_the_first_name_that_needs_it(tmp_path: Path) -> None:
     package = tmp_path / "heavy"
     package.mkdir()
