@@ -219,6 +219,17 @@ def test_a_split_by_time_hides_later_edges_of_all_relations(graph: HeteroData) -
         LinkTask.from_graph(graph, "buys", by="date")  # type: ignore[arg-type]
 
 
+def test_moments_of_single_nodes_are_refused_unless_the_split_sets_one_for_all(graph: HeteroData) -> None:
+    test = LinkTask.from_graph(graph, "buys").test
+    graph["user", "buys", "item"].time = torch.arange(graph["user", "buys", "item"].edge_index.size(1)).double()
+    graph["user"].as_of = torch.full((60,), 5.0)
+    for make in (lambda: LinkTask.from_graph(graph, "buys"), lambda: LinkTask.from_pairs(graph, "buys", test=test)):
+        with pytest.raises(InputError, match=r'nodes of type "user" have as_of.*split the links by time'):
+            make()
+    assert LinkTask.from_graph(graph, "buys", by="time").is_timed
+    assert LinkTask.for_use(graph, "buys").num_sources == 60  # all that is known today
+
+
 @pytest.mark.parametrize("is_flipped", [False, True])
 def test_a_relation_that_holds_the_hidden_links_is_named(is_flipped: bool) -> None:
     graph = make_planted_links(users=60, items=40, seed=0)

@@ -51,6 +51,16 @@ def distinct_links(graph: HeteroData, relation: Relation) -> Array:
     return edges[:, np.sort(first)]
 
 
+def refuse_moments(graph: HeteroData, by: SplitBy | None) -> None:
+    """Refuse moments of single nodes, which would not be respected, unless the split sets one moment for all."""
+    named = ", ".join(f'"{kind}"' for kind in graph.node_types if "as_of" in graph[kind])
+    if named and by != "time":
+        raise InputError(
+            f"nodes of type {named} have as_of, but links have no moments of single nodes: split the links by time "
+            '(--split time, or by="time"), which hides what is later than the first hidden link, or delete as_of.'
+        )
+
+
 def times_of(graph: HeteroData, relation: Relation, links: Array) -> Array:
     """The time of each link: that of its first edge, in either direction if both ends have the same type."""
     store = graph[tuple(relation)]

@@ -18,7 +18,7 @@ from fastgtn.links.metrics import PAIR_METRICS, RANKING_METRICS, LinkTally
 from fastgtn.links.negatives import NegativeKind
 from fastgtn.links.reverses import Reverses, find_reverses
 from fastgtn.links.task.pairs import Pairs, with_negatives
-from fastgtn.links.task.splits import SplitBy, distinct_links, drawn_apart, split_links, times_of
+from fastgtn.links.task.splits import SplitBy, distinct_links, drawn_apart, refuse_moments, split_links, times_of
 from fastgtn.relations import Relation
 
 Stage = Literal["val", "test", "use"]  # which links are known: those of training, of validation too, or all
@@ -90,6 +90,7 @@ class LinkTask:
             by: "random", or "time" for a relation with `time`: the latest edges are the test.
         """
         found = find_relation(graph, relation)
+        refuse_moments(graph, by)
         graph = undirected(graph, found)
         links = distinct_links(graph, found)
         train, val_links, test_links = split_links(graph, found, links, val=val, test=test, by=by, seed=seed)
@@ -131,6 +132,7 @@ class LinkTask:
             val: Validation pairs, whose links need not be in the graph, or the share of its links that is drawn.
         """
         found = find_relation(graph, relation)
+        refuse_moments(graph, None)
         for pairs in (test, val) if isinstance(val, Pairs) else (test,):
             pairs.check(graph, found)
         graph = hidden_from(undirected(graph, found), found, test.links)
