@@ -185,7 +185,12 @@ def _opened(out: Path, record: dict[str, Any], *, resume: bool) -> Iterator[Path
             if folder.is_dir() and not folder.is_symlink():
                 sweep(folder)
         write_json(out / RUN, record)
-        yield out
+        try:
+            yield out
+        except InputError:
+            if not any(out.glob("seed-*")):  # nothing was trained, so the corrected command may use the folder
+                (out / RUN).unlink()
+            raise
 
 
 def _require_free_or_same(out: Path, record: dict[str, Any], *, resume: bool) -> None:

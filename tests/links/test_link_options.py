@@ -49,6 +49,15 @@ def test_options_that_do_not_apply_are_refused(shop: Path, tmp_path: Path, words
     assert not out.exists()
 
 
+def test_a_command_that_trained_nothing_can_be_corrected_and_repeated(shop: Path, tmp_path: Path) -> None:
+    words = ["train", "--graph", str(shop), "--out", str(tmp_path / "run"), "--link"]
+    with pytest.raises(InputError, match='no relation "bys"; did you mean "buys"'):
+        CliRunner().invoke(app, [*words, "bys"], catch_exceptions=False)
+    run(*words, "buys")
+    with pytest.raises(InputError, match="already contains files"):
+        CliRunner().invoke(app, [*words, "buys"], catch_exceptions=False)
+
+
 def test_a_config_says_how_many_seeds_are_trained(shop: Path, tmp_path: Path) -> None:
     run("train", "--graph", shop, "--link", "buys", "--set", "fit.runs=2", "--out", tmp_path / "run")
     assert sorted(folder.name for folder in (tmp_path / "run").glob("seed-*")) == ["seed-0", "seed-1"]
