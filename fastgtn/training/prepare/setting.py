@@ -30,7 +30,7 @@ COPY_COST = 30  # edges that a copy of a node, as one of many moments sees it, c
 CLEAR_GAIN = 0.25  # a value replaces another one if its score is better by this many standard errors
 RARE_GAIN = 0.5  # the same where a few nodes of a rare class decide: the best of several trials is then mostly luck
 HOPELESS = 4  # a trial ends after its first seed if that is worse by this many margins
-OBVIOUS = 4  # a setting that is better by this many margins needs no further seeds
+OBVIOUS = 8  # a setting that is better by this many margins needs no further seeds
 
 
 @dataclass(eq=False)

@@ -161,8 +161,8 @@ def test_a_value_is_adopted_only_if_more_seeds_confirm_it(
 
 
 def test_an_obvious_difference_needs_no_further_seeds(planted: tuple[HeteroData, NodeTask], pretend: Pretend) -> None:
-    obvious = 0.3 + 4.5 * margin(0.3, planted[1])
-    trained = pretend(lambda config: obvious if config.model.start == "mixed" else 0.3)
+    obvious = 0.02 + 8.5 * margin(0.02, planted[1])
+    trained = pretend(lambda config: obvious if config.model.start == "mixed" else 0.02)
     config = Config.of(SMALL, ONLY_STARTS)
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
     assert settled.model.start == "mixed"
