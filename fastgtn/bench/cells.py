@@ -22,6 +22,11 @@ from fastgtn.errors import InputError
 from fastgtn.runs.summary import mean_and_std
 from fastgtn.runs.train import train
 
+NOT_STORED = (
+    "the version that trained it did not store its scores without label shift: delete its folder in --out and repeat "
+    "the command"
+)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -72,7 +77,7 @@ class Cell:
             return self
         splits = ("val", "test")
         if not all(f"{split}_before_label_shift" in run for run in self.summary["runs"] for split in splits):
-            return replace(self, summary={}, reason="an earlier version did not store the scores without label shift")
+            return replace(self, summary={}, reason=NOT_STORED)
         runs = [run | {split: run[f"{split}_before_label_shift"] for split in splits} for run in self.summary["runs"]]
         spreads = {split: mean_and_std([run[split] for run in runs]) for split in splits}
         return replace(self, summary=self.summary | spreads | {"runs": runs})

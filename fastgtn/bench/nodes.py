@@ -18,7 +18,7 @@ SURE = 0.05  # a difference with a larger p-value is called level
 
 
 def nodes_report(cells: Sequence[Cell], *, command: str, seeds: Sequence[int]) -> Report:
-    """The tables of all cells, without corrected class frequencies; a table of the corrected scores stands beside."""
+    """The tables of all cells without corrected class frequencies, and one table of the corrected scores."""
     shifted = [cell for cell in cells if cell.is_shifted]
     cells = [cell.before_shift() for cell in cells]
     shown = metrics.headline({main_metric(cells).name, *scored(cells)})

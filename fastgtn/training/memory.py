@@ -27,6 +27,7 @@ GRADIENT_TABLES = 3  # tables of a pass with gradients, in addition to one per h
 WEIGHT_COPIES = 7  # weights, gradients, two of Adam, the best, their mean, and one while saving
 LOGIT_COPIES = 3
 SPARSE = 40  # bytes per stored entry of gathered sparse features
+COPIED = ("row", "count", "log")  # scalings whose result is a second table of features
 DROPPED = 1.0  # a copy of the features without what was dropped
 MOST_COUNTED_EDGES = 2e8  # the degrees of larger graphs are not counted for an estimate
 SUGGESTED = BatchOptions(size=1024)
@@ -69,7 +70,7 @@ def plan_memory(graph: HeteroData, task: NodeTask, config: Config) -> MemoryPlan
     sizes = sizes_of(graph, config, batch, hops)
     width = config.model.floats_per_node
     weights = (sizes.feature_widths + sizes.embedded) * width + config.model.hidden * task.num_classes
-    copied = sizes.feature_bytes if config.features.normalize == "row" else 0.0
+    copied = sizes.feature_bytes if config.features.normalize in COPIED else 0.0
     everything = max(BUILD * sizes.edges, STORE * sizes.edges + copied + weights * FLOAT * WEIGHT_COPIES)
     drop = DROPPED if config.model.dropout else 0.0
     all_rows = sizes.nodes * width * FLOAT

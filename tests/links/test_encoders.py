@@ -270,3 +270,14 @@ def test_a_decoder_without_inner_products_cannot_be_explained(task: LinkTask) ->
         found.explain(0, 1)
     assert found.metapaths() == []
     assert found.facts()["decoder"] == "mlp"
+
+
+def test_the_scaling_of_features_is_stored_with_an_encoder() -> None:
+    """Another graph, whose own numbers have no long tail, is then read as the graph of the training was."""
+    graph = make_planted_links(users=100, items=40, seed=0)
+    graph["user"].x = torch.rand(100, 2, generator=torch.Generator().manual_seed(0))
+    graph["user"].x[0, 0] = 1e6
+    found = fit_encoders(LinkTask.from_graph(graph, "buys"), "fast_gtn", SMALL)
+    graph["user"].x[0, 0] = 0.5
+    again = LinkGraphs.of(LinkTask.from_graph(graph, "buys"), found.config).stages["use"].features
+    assert {block.key: block.scaling for block in again.blocks}["user"] == "log"

@@ -31,6 +31,8 @@ from fastgtn.nn import MetaPathModel
 from fastgtn.options import Values
 from fastgtn.training.device import chosen_device
 from fastgtn.training.loop import Record, State
+from fastgtn.training.prepare.scaling import settled_scaling
+from fastgtn.training.prepare.trials import with_values
 from fastgtn.training.team import ALONE, Team
 
 MOST_EXPLAINED = 400  # validation pairs from which the contributions of joined paths are measured
@@ -153,6 +155,8 @@ def fit_encoders(
     task = task.selecting(str((settings or {}).get("fit", {}).get("select_by", "auto")))
     config, screening, start = settle(task, config, longest=longest, seed=seed)
     graphs = LinkGraphs.of(task, config)
+    scaling = settled_scaling(graphs.stages["use"].features, config.features)
+    config = with_values(config, {"features.normalize": scaling})  # another graph is read in the same way
     state = train_encoders(graphs, config, options, start, resume=resume, watch=watch, team=team)
     assert isinstance(state.model, LinkPredictor)
     assert state.best is not None

@@ -10,7 +10,7 @@ from fastgtn.screening import Screening
 
 @dataclass(frozen=True)
 class Trial:
-    """One short training: the values that were tried, by full key, and their validation score.
+    """Short trainings of one setting: the values that were tried, by full key, and the mean validation score.
 
     Args:
         score: The score that chooses epochs, larger is better; None where the training was stopped.

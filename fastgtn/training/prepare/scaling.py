@@ -52,9 +52,9 @@ def suitable(matrix: Matrix) -> Scaling:
     """What the numbers ask for.
 
     Counts, such as those of words, are compared within their row. Zeros and ones stay as they are, and so do sparse
-    numbers, because taking off a mean would fill all their zeros. Where amounts have a long tail, logarithms are taken.
-    Other columns are brought to one size together, or each to its own where they are so different that they must be in
-    different units.
+    numbers, because subtracting a mean would fill all their zeros. Where amounts have a long tail, logarithms are
+    taken. Other columns are brought to one size together, or each to its own where they are so different that they must
+    be in different units.
     """
     values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
     values = values.flatten()[:: 1 + values.numel() // LOOKED_AT]
@@ -94,5 +94,5 @@ def _by_row(matrix: Matrix, how: Scaling) -> Matrix:
 def _logarithms(matrix: Matrix) -> Matrix:
     """The logarithms of magnitudes, with the signs of the numbers: small numbers hardly change, large ones shrink."""
     values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
-    shrunk = values.sign() * values.abs().log1p()
+    shrunk = values.abs().log1p_().copysign_(values)
     return matrix.with_values(shrunk) if isinstance(matrix, SparseMatrix) else shrunk

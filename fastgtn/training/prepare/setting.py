@@ -38,7 +38,7 @@ class Setting:
     """Values that are tried, and the best validation scores of its trainings, one for each seed.
 
     Args:
-        place: Of its trial among all.
+        place: The position of its trial in the list of all trials.
         failed: Whether a training could not be finished.
     """
 
@@ -68,7 +68,7 @@ class Setting:
         return self.score - HOPELESS * gap if self.score is not None and gap else -math.inf
 
     def train(self, seeds: int, *, against: Setting | None = None) -> None:
-        """Train until there are so many seeds, or until a score is hopeless against the best setting so far."""
+        """Train until this many seeds are trained, or until a score is hopeless against the best setting so far."""
         hopeless = -math.inf if against is None else against.hopeless
         begun = time.perf_counter()
         while len(self.scores) < seeds and not self.failed and min(self.scores, default=math.inf) >= hopeless:

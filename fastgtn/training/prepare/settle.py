@@ -108,8 +108,10 @@ class _Screened:
         found = []
         for values in self.config.model.combinations():
             if all(_value(self.config, key) == "auto" for key in values):
-                taken = [self.tried_with(key, value) for key, value in values.items()]
-                found.append({key: value for others in (*taken, values) for key, value in others.items()})
+                together: dict[str, Any] = {}
+                for key, value in values.items():
+                    together |= self.tried_with(key, value)
+                found.append(together | values)
         return found
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:

@@ -49,15 +49,16 @@ def test_scale_keeps_the_proportions_of_columns_and_standard_does_not(scaling: S
     assert float(read[:, :9].var(0, correction=0).mean()) == pytest.approx(1, rel=1e-4)
 
 
-def test_another_graph_is_read_with_the_statistics_of_the_training() -> None:
+@pytest.mark.parametrize(("numbers", "scaling"), [(10 * NORMAL + 4, "scale"), ((2.5 * NORMAL).exp(), "log")])
+def test_another_graph_is_read_with_the_statistics_of_the_training(numbers: torch.Tensor, scaling: str) -> None:
     graph = HeteroData()
-    graph["user"].x, graph["user"].num_nodes = 10 * NORMAL + 4, 200
+    graph["user"].x, graph["user"].num_nodes = numbers, 200
     graph["user", "knows", "user"].edge_index = torch.randint(0, 200, (2, 800), generator=DRAW)
     labels = (NORMAL[:, 0] > 0).long()
     task = NodeTask.from_labels("user", "single", labels, train=range(100), val=range(100, 150), test=range(150, 200))
     small = {"model": {"hidden": 8, "path_length": 1, "num_channels": 1}, "fit": {"epochs": 20}}
     result = fastgtn.fit(graph, task, Config.of(small))
-    assert result.config.features.normalize == "scale"
+    assert result.config.features.normalize == scaling
     part = HeteroData()
     part["user"].x, part["user"].num_nodes = graph["user"].x[:50], 50
     part["user", "knows", "user"].edge_index = torch.empty(2, 0, dtype=torch.int64)

@@ -1,15 +1,19 @@
 """Trials decide the keys that are open: what is compared, with how many seeds, and what a run keeps of it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch_geometric.data import HeteroData
+from typer.testing import CliRunner
 
 import fastgtn
+from fastgtn.cli import app
 from fastgtn.config import Config
 from fastgtn.data import NodeTask, archive, make_random_schema
+from fastgtn.nn.meta_path.options import MetaPathOptions
 from fastgtn.runs.learned.decided import stored_decisions
 from fastgtn.runs.train import train
 from fastgtn.training.build import Inputs, build_model
@@ -174,10 +178,10 @@ def test_further_seeds_are_trained_only_where_the_time_is_left(
 ) -> None:
     better = 0.6 + 1.5 * margin(0.6, planted[1])
     trained = pretend(lambda config: better if config.model.start == "mixed" else 0.6)
-    config = Config.of(SMALL, ONLY_STARTS, {"fit": {"trial_seconds": 0.1}})  # of which a trial takes about 0.01
+    config = Config.of(SMALL, ONLY_STARTS, {"fit": {"trial_seconds": 0.13}})  # of which a training takes about 0.01
     settled = settle(Inputs.of(planted[0], config), planted[1], config)[1]
     assert settled.model.start == "mixed"
-    assert 2 <= starts(trained).count("mixed") < 6
+    assert 2 < starts(trained).count("mixed") < 6
 
 
 def test_normalisations_are_compared_again_where_another_start_wins(
@@ -240,3 +244,18 @@ def test_the_last_combination_starts_without_strong_decay(
     assert (settled.fit.consistency, settled.fit.weight_decay) == (1.0, 0.01)
     together = [one for one in trained if (one.model.start, one.model.aggregate) == ("longer", "concat")]
     assert {(one.fit.consistency, one.fit.weight_decay) for one in together} == {(0.0, 0.001)}
+
+
+def test_the_number_of_epochs_that_trials_decide_is_printed(
+    planted: tuple[HeteroData, NodeTask], pretend: Pretend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    archive.write(tmp_path / "g.npz", *planted)
+    pretend(lambda config: 0.6 + 0.3 * (config.fit.epochs == 4))
+    monkeypatch.setattr(MetaPathOptions, "combinations", lambda _: ({"fit.epochs": 4},))
+    settings = [f"{section}.{key}={value}" for section, keys in ONLY_STARTS.items() for key, value in keys.items()]
+    words = [word for setting in ("model.hidden=8", *settings) for word in ("--set", setting)]
+    result = CliRunner().invoke(
+        app, ["train", "--graph", str(tmp_path / "g.npz"), "--out", str(tmp_path / "run"), *words]
+    )
+    assert result.exit_code == 0
+    assert re.search(r"fit +epoch \d of 4 ·", result.stdout)
