@@ -196,7 +196,7 @@ class Features:
         return Features(blocks, self.num_rows, in_order=self.order is None)
 
     def with_scaling(self, scaling: Mapping[str, Scaling]) -> Features:
-        """The same features; models read blocks that are scaled by column as deviations from the means of the columns."""
+        """The same features; models read blocks that are scaled by column as deviations from column means."""
         blocks = tuple(replace(b, scaling=scaling.get(b.key, b.scaling)) for b in self.blocks)
         return Features(blocks, self.num_rows, in_order=self.order is None)
 
