@@ -100,6 +100,12 @@ def test_a_run_that_may_be_restarted_needs_a_folder(graph_file: Path, monkeypatc
         train(quick(graph_file))
 
 
+def last_document(text: str) -> dict[str, Any]:
+    """The last JSON document; on a busy machine torchrun may start finished workers again, which print it once more."""
+    found: dict[str, Any] = json.loads(text[text.rfind("\n{\n") + 1 :])
+    return found
+
+
 @pytest.mark.slow
 def test_a_killed_worker_is_started_again_and_nothing_is_lost(graph_file: Path, tmp_path: Path) -> None:
     environment = os.environ | ONE_THREAD | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -114,7 +120,7 @@ def test_a_killed_worker_is_started_again_and_nothing_is_lost(graph_file: Path, 
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
         assert mark.exists() == (folder == cut)
-        printed.append(json.loads(done.stdout))
+        printed.append(last_document(done.stdout))
     assert printed[0]["test"] == printed[1]["test"]
     assert history(cut) == history(whole)
     one, other = (read_tensors(folder / "seed-0/model.safetensors")[0] for folder in (whole, cut))
