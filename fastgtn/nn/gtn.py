@@ -202,6 +202,12 @@ class GTNOptions(MetaPathOptions):
         "fit": {"epochs": "auto", "weight_decay": "auto", "consistency": "auto"},
     }
     normalizations: ClassVar[tuple[str, ...]] = ("none", "row", "joint")
+    # channels share one map, so further paths may do harm, and with "none" empty rows make no difference: what was
+    # decided with one normalisation need not be right for another
+    tried_with_normalizations: ClassVar[tuple[Values, ...]] = (
+        {"model.start": "first"},
+        {"graph.empty_rows": "zero"},
+    )
     presets: ClassVar[Mapping[Preset, Values]] = {
         "paper": merged(PAPER, {"graph": {"normalize": "none", "empty_rows": "self"}, "model": {"gamma": 1.0}}),
         "authors-2022": merged(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from fastgtn.config import Config
 from fastgtn.data import NodeTask
 from fastgtn.data.number_unit import NumberScale
 from fastgtn.nn.meta_path.options import MetaPathOptions
+from fastgtn.options import Values
 from fastgtn.screening import Screening, ScreenOptions
 from fastgtn.screening.screen import FEWEST_NODES
 from fastgtn.training.build import Inputs
@@ -18,7 +19,7 @@ from fastgtn.training.prepare.far import far_length
 from fastgtn.training.prepare.numbers import number_scales
 from fastgtn.training.prepare.scaling import settled_scaling
 from fastgtn.training.prepare.screened import screen_inputs
-from fastgtn.training.prepare.trials import OpenKey, decide, with_values
+from fastgtn.training.prepare.trials import decide, with_values
 
 Progress = Callable[[int, int], None]
 EMPTY_ROWS = ("self", "zero")
@@ -79,40 +80,61 @@ class _Screened:
     def best(self) -> Screening | None:
         return next(iter(self.screenings.values()))
 
-    def open_keys(self) -> list[OpenKey]:
-        """The full keys with the value "auto" that trials decide, and the values to try, the usual one first.
+    def first_values(self) -> dict[str, Any]:
+        return {key: values[0] for key, values in self._open_keys()}
 
-        Normalisations are compared before the start and again after it: what a far walk needs differs from what the
-        screened paths need.
+    def candidates(self) -> list[dict[str, Any]]:
+        """The values of each open key in turn, then the combinations of the model.
+
+        Normalisations are compared again after the start: what a far walk needs differs from what the screened paths
+        need.
         """
+        found: list[dict[str, Any]] = []
+        for key, values in self._open_keys():
+            found += [self._tried_with(key, value) | {key: value} for value in values]
+            if key == "model.start":
+                found += self._normalizations_again(starts=values)
+        return found + self._together(self.config.model.combinations())
+
+    def _open_keys(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """The full keys with the value "auto" that trials decide, and the values to try, the usual one first."""
         chosen = () if self.best is None else self.best.chosen
         # "itself" alone is a start, too
         num_paths = max(sum(len(one.path) > 0 for one in chosen), min(len(chosen), 1))
         own_tells = self.best is None or self.best.own_is_significant
         tried = self.config.model.trials(num_paths, num_chosen=len(chosen), own_tells=own_tells)
-        normalizations = ("graph.normalize", tuple(self.screenings))
-        keys: list[OpenKey] = [normalizations, ("graph.empty_rows", EMPTY_ROWS)]
-        for key, values in tried.items():
-            keys += [(key, values), normalizations] if key == "model.start" else [(key, values)]
+        keys = [("graph.normalize", tuple(self.screenings)), ("graph.empty_rows", EMPTY_ROWS), *tried.items()]
         if len(self.scales) > 1 and isinstance(self.config.model, MetaPathOptions):
             keys.insert(0, ("fit.number_scale", self.scales))
-        return [(key, values) for key, values in keys if _value(self.config, key) == "auto"]
+        return [(key, values) for key, values in keys if self._is_open(key)]
 
-    def tried_with(self, key: str, value: Any) -> dict[str, Any]:
+    def _normalizations_again(self, starts: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """Each normalisation with the values so far, and with others that are better for some of them."""
+        found: list[dict[str, Any]] = [{}]
+        if isinstance(self.config.model, MetaPathOptions):
+            others = self.config.model.tried_with_normalizations
+            found += [values for values in others if values.get("model.start", starts[0]) in starts]
+        return self._together([values | {"graph.normalize": one} for values in found for one in self.screenings])
+
+    def _tried_with(self, key: str, value: Any) -> dict[str, Any]:
         """What the model says, as far as the keys are open."""
         others = self.config.model.tried_with(key, value)
-        return {other: taken for other, taken in others.items() if _value(self.config, other) == "auto"}
+        return {other: taken for other, taken in others.items() if self._is_open(other)}
 
-    def combinations(self) -> list[dict[str, Any]]:
-        """Those of the model whose keys are all open, with what a trial of each value also takes."""
+    def _together(self, several: Iterable[Values]) -> list[dict[str, Any]]:
+        """Those whose keys are all open, with what a trial of each value also takes."""
         found = []
-        for values in self.config.model.combinations():
-            if all(_value(self.config, key) == "auto" for key in values):
+        for values in several:
+            if all(self._is_open(key) for key in values):
                 together: dict[str, Any] = {}
                 for key, value in values.items():
-                    together |= self.tried_with(key, value)
-                found.append(together | values)
+                    together |= self._tried_with(key, value)
+                found.append(together | dict(values))
         return found
+
+    def _is_open(self, key: str) -> bool:
+        section, name = key.split(".")
+        return getattr(getattr(self.config, section), name, None) == "auto"
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """Inputs and config with some values; the screened paths are those of the normalisation."""
@@ -180,8 +202,3 @@ def _screenings(
     best = max(joint.values())
     kept = [value for value in values if best < TELLING or joint[value] >= WORTH_A_TRIAL * best]
     return {value: found[value] for value in sorted(kept, key=lambda value: -joint[value])}
-
-
-def _value(config: Config, key: str) -> Any:
-    section, name = key.split(".")
-    return getattr(getattr(config, section), name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from fastgtn.config import Config
@@ -12,38 +12,33 @@ from fastgtn.training.prepare.decisions import Trial, outcome
 from fastgtn.training.prepare.setting import Setting, estimated_seconds
 
 Progress = Callable[[int, int], None]  # trials that are done, of how many
-OpenKey = tuple[str, tuple[Any, ...]]
 MOST_SEEDS = 2  # of each trial, where they fit into the time
 
 
 class Open(Protocol):
     """A graph and a config with open keys."""
 
-    def open_keys(self) -> list[OpenKey]:
-        """The full keys to decide in their order, and the values of each, the usual one first.
+    def first_values(self) -> dict[str, Any]:
+        """Each open key, in full, with its usual value."""
 
-        A key may come again, so that its values are compared once more after others were decided.
+    def candidates(self) -> list[dict[str, Any]]:
+        """Values that are tried on top of the best so far, in this order.
+
+        A value may come again, so that it is compared once more after other keys were decided.
         """
-
-    def tried_with(self, key: str, value: Any) -> dict[str, Any]:
-        """Values of other open keys that a trial of this value also takes."""
-
-    def combinations(self) -> list[dict[str, Any]]:
-        """Values of several open keys that are tried together in the end."""
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
         """What is trained with these values."""
 
 
 def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) -> tuple[Trial, ...]:
-    """Try the values of each open key in turn, from the first of each, then some combinations; the best so far stays.
+    """Try the first value of each open key, then one candidate after the other; the best so far stays.
 
     Test labels play no part, and neither does the seed of the run: all seeds share the outcome. Which trials fit into
     `fit.trial_seconds` is estimated from the size of the graph, so that a busy machine decides the same.
     """
-    keys = choice.open_keys()
-    first = _first_values(keys)
-    total = 1 + sum(len(values) - 1 for _, values in keys) + len(choice.combinations())
+    first, candidates = choice.first_values(), choice.candidates()
+    total = 1 + sum(first | values != first for values in candidates)
     if total == 1:  # nothing to compare
         return _untried(first)
     inputs, config = choice.with_values(first)
@@ -54,7 +49,7 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
     trials: list[Trial] = []
     seen: list[Config] = []
     best: Setting | None = None
-    for values in _candidates(choice, keys, trials):
+    for values in _settings(first, candidates, trials):
         setting = Setting(values, *choice.with_values(values), task)
         if setting.config in seen:  # such as one channel where there is only one
             continue
@@ -92,14 +87,7 @@ def _untried(values: dict[str, Any]) -> tuple[Trial, ...]:
     return (Trial(values, None, 0.0, True),) if values else ()
 
 
-def _first_values(keys: Sequence[OpenKey]) -> dict[str, Any]:
-    return {key: values[0] for key, values in keys}
-
-
-def _candidates(choice: Open, keys: Sequence[OpenKey], trials: list[Trial]) -> Iterator[dict[str, Any]]:
-    yield _first_values(keys)
-    for key, values in keys:
-        for value in values:
-            yield outcome(tuple(trials)) | choice.tried_with(key, value) | {key: value}
-    for together in choice.combinations():
-        yield outcome(tuple(trials)) | together
+def _settings(first: dict[str, Any], candidates: list[dict[str, Any]], trials: list[Trial]) -> Iterator[dict[str, Any]]:
+    yield first
+    for values in candidates:
+        yield outcome(tuple(trials)) | values

@@ -137,6 +137,23 @@ def test_a_trial_that_is_far_behind_has_one_seed(planted: tuple[HeteroData, Node
     assert (found.count("screened"), found.count("mixed"), found.count("far")) == (2, 2, 1)
 
 
+@pytest.mark.parametrize(("start", "empty_rows"), [("first", "self"), ("screened", "zero")])
+def test_gtn_finds_a_normalisation_that_is_best_only_with_another_start_or_empty_rows(
+    pretend: Pretend, start: str, empty_rows: str
+) -> None:
+    graph, task = make_random_schema(1011)  # four paths are chosen
+
+    def score(config: Config) -> float:
+        if (config.graph.normalize, config.model.start, config.graph.empty_rows) == ("row", start, empty_rows):
+            return 0.95
+        return 0.85 if config.graph.normalize == "none" else 0.8
+
+    pretend(score)
+    config = Config.of(SMALL, {"model": {"name": "gtn"}})
+    settled = settle(Inputs.of(graph, config), task, config)[1]
+    assert (settled.graph.normalize, settled.model.start, settled.graph.empty_rows) == ("row", start, empty_rows)
+
+
 @pytest.mark.parametrize(("lucky", "winner"), [(2, "screened"), (6, "mixed")])
 def test_a_value_is_adopted_only_if_more_seeds_confirm_it(
     planted: tuple[HeteroData, NodeTask], pretend: Pretend, lucky: int, winner: str
