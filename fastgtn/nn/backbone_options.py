@@ -36,6 +36,8 @@ class BackboneOptions(Section):
         also_searched: Search ranges of keys outside the section, by full key.
         variants: For names other than that of the model: its title and values of the section. Literals only, since
             the command line reads them from the source.
+        tried_with_normalizations: Values of other keys, by full key, that trials combine with each normalisation
+            when normalisations are compared again after the start.
     """
 
     module: ClassVar[type[Backbone]]
@@ -48,6 +50,7 @@ class BackboneOptions(Section):
     presets: ClassVar[Mapping[Preset, Values]] = {}
     also_searched: ClassVar[Mapping[str, Range]] = {}
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    tried_with_normalizations: ClassVar[tuple[Values, ...]] = ()
 
     name: str
     hidden: Annotated[Count, Choice((64, 128))] = 64

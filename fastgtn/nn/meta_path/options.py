@@ -42,7 +42,6 @@ class MetaPathOptions(BackboneOptions):
     }
 
     normalizations: ClassVar[tuple[str, ...]]  # values of graph.normalize that are compared, the usual one first
-    tried_with_normalizations: ClassVar[tuple[Values, ...]] = ()  # when they are compared again after the start
 
     preset: Preset = "ours"
     path_length: Layers | Literal["auto"] = "auto"

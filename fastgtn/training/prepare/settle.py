@@ -110,11 +110,9 @@ class _Screened:
 
     def _normalizations_again(self, starts: tuple[Any, ...]) -> list[dict[str, Any]]:
         """Each normalisation with the values so far, and with others that are better for some of them."""
-        found: list[dict[str, Any]] = [{}]
-        if isinstance(self.config.model, MetaPathOptions):
-            others = self.config.model.tried_with_normalizations
-            found += [values for values in others if values.get("model.start", starts[0]) in starts]
-        return self._together([values | {"graph.normalize": one} for values in found for one in self.screenings])
+        others = self.config.model.tried_with_normalizations
+        found = [{}, *(values for values in others if values.get("model.start", starts[0]) in starts)]
+        return self._together(values | {"graph.normalize": one} for values in found for one in self.screenings)
 
     def _tried_with(self, key: str, value: Any) -> dict[str, Any]:
         """What the model says, as far as the keys are open."""
