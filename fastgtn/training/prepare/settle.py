@@ -83,17 +83,17 @@ class _Screened:
     def first_values(self) -> dict[str, Any]:
         return {key: values[0] for key, values in self._open_keys()}
 
-    def candidates(self) -> list[dict[str, Any]]:
+    def candidates(self, *, thorough: bool) -> list[dict[str, Any]]:
         """The values of each open key in turn, then the combinations of the model.
 
         Normalisations are compared again after the start: what a far walk needs differs from what the screened paths
-        need.
+        need. A thorough comparison also combines them with the values that the model names.
         """
         found: list[dict[str, Any]] = []
         for key, values in self._open_keys():
             found += [self._tried_with(key, value) | {key: value} for value in values]
             if key == "model.start":
-                found += self._normalizations_again(starts=values)
+                found += self._normalizations_again(thorough=thorough, starts=values)
         return found + self._together(self.config.model.combinations())
 
     def _open_keys(self) -> list[tuple[str, tuple[Any, ...]]]:
@@ -108,9 +108,9 @@ class _Screened:
             keys.insert(0, ("fit.number_scale", self.scales))
         return [(key, values) for key, values in keys if self._is_open(key)]
 
-    def _normalizations_again(self, starts: tuple[Any, ...]) -> list[dict[str, Any]]:
+    def _normalizations_again(self, *, thorough: bool, starts: tuple[Any, ...]) -> list[dict[str, Any]]:
         """Each normalisation with the values so far, and with others that are better for some of them."""
-        others = self.config.model.tried_with_normalizations
+        others = self.config.model.tried_with_normalizations if thorough else ()
         found = [{}, *(values for values in others if values.get("model.start", starts[0]) in starts)]
         return self._together(values | {"graph.normalize": one} for values in found for one in self.screenings)
 

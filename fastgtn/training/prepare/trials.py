@@ -21,10 +21,13 @@ class Open(Protocol):
     def first_values(self) -> dict[str, Any]:
         """Each open key, in full, with its usual value."""
 
-    def candidates(self) -> list[dict[str, Any]]:
+    def candidates(self, *, thorough: bool) -> list[dict[str, Any]]:
         """Values that are tried on top of the best so far, in this order.
 
         A value may come again, so that it is compared once more after other keys were decided.
+
+        Args:
+            thorough: With those that are tried only where the time suffices for all of them.
         """
 
     def with_values(self, values: Mapping[str, Any]) -> tuple[Inputs, Config]:
@@ -37,12 +40,15 @@ def decide(choice: Open, task: NodeTask, *, progress: Progress | None = None) ->
     Test labels play no part, and neither does the seed of the run: all seeds share the outcome. Which trials fit into
     `fit.trial_seconds` is estimated from the size of the graph, so that a busy machine decides the same.
     """
-    first, candidates = choice.first_values(), choice.candidates()
-    total = 1 + sum(first | values != first for values in candidates)
+    first, candidates = choice.first_values(), choice.candidates(thorough=True)
+    total = _count(first, candidates)
     if total == 1:  # nothing to compare
         return _untried(first)
     inputs, config = choice.with_values(first)
     each, left = max(estimated_seconds(inputs, task, config), 1e-3), config.fit.trial_seconds
+    if MOST_SEEDS * total * each > left:
+        candidates = choice.candidates(thorough=False)
+        total = _count(first, candidates)
     seeds = min(MOST_SEEDS, max(1, int(left / each / total)))
     if 2 * each > left or not len(task.val):
         return _untried(first)
@@ -85,6 +91,11 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
 def _untried(values: dict[str, Any]) -> tuple[Trial, ...]:
     """The first values, taken without a training; nothing where no key is open."""
     return (Trial(values, None, 0.0, True),) if values else ()
+
+
+def _count(first: dict[str, Any], candidates: list[dict[str, Any]]) -> int:
+    """How many settings there are at most, with the first one."""
+    return 1 + sum(first | values != first for values in candidates)
 
 
 def _settings(first: dict[str, Any], candidates: list[dict[str, Any]], trials: list[Trial]) -> Iterator[dict[str, Any]]:

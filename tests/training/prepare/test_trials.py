@@ -154,6 +154,19 @@ def test_gtn_finds_a_normalisation_that_is_best_only_with_another_start_or_empty
     assert (settled.graph.normalize, settled.model.start, settled.graph.empty_rows) == ("row", start, empty_rows)
 
 
+def test_with_little_time_gtn_combines_normalisations_with_nothing_else(pretend: Pretend) -> None:
+    graph, task = make_random_schema(1011)
+    counts = []
+    for seconds in (1000.0, 15.0):
+        trained = pretend(lambda _: 0.8)
+        config = Config.of({"model": {"name": "gtn"}}, {"fit": {"trial_seconds": seconds}})
+        settle(Inputs.of(graph, config), task, config)
+        pairs = {(one.graph.normalize, one.model.start) for one in trained if one.graph.empty_rows == "self"}
+        counts.append(len([pair for pair in pairs if pair[1] == "first"]))
+        assert {start for _, start in pairs} >= {"screened", "first", "mixed"}
+    assert counts == [3, 1]
+
+
 @pytest.mark.parametrize(("lucky", "winner"), [(2, "screened"), (6, "mixed")])
 def test_a_value_is_adopted_only_if_more_seeds_confirm_it(
     planted: tuple[HeteroData, NodeTask], pretend: Pretend, lucky: int, winner: str
