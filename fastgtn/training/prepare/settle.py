@@ -127,7 +127,7 @@ class _Screened:
                 together: dict[str, Any] = {}
                 for key, value in values.items():
                     together |= self._tried_with(key, value)
-                found.append(together | dict(values))
+                found.append(together | values)
         return found
 
     def _is_open(self, key: str) -> bool:
